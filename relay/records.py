@@ -1,0 +1,276 @@
+"""
+Rows as frozen dataclasses: what the rooms above the store hand around.
+
+Spans are `timedelta`, instants are aware UTC. A record is a reading; writing goes
+through a repository, which guards it and reads the row count.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from relay.ids import (
+    ApplicationId,
+    ApplicationRef,
+    AppName,
+    AppVersion,
+    AuditId,
+    ConnectionId,
+    Epoch,
+    ExecutorId,
+    ExecutorRef,
+    InstanceId,
+    KeyId,
+    KeyName,
+    OrgName,
+    RecoveryId,
+    WorkflowId,
+)
+from relay.liveness.states import ExecutorStatus
+
+
+class RecoveryState(StrEnum):
+    """Where one recovery stands."""
+
+    WAITING = "WAITING"
+    """No live executor of the application, or only unresponsive ones."""
+
+    READY = "READY"
+    """An order may be sent once `next_attempt_at` has passed."""
+
+    ORDERED = "ORDERED"
+    """An order is out; its reply or its verification is outstanding."""
+
+    BACKOFF = "BACKOFF"
+    """The last attempt failed or work remains; `reason` says which."""
+
+    STRANDED = "STRANDED"
+    """Work remains and no executor of its version lives."""
+
+    BRAKED = "BRAKED"
+    """Slowed down by the crash brake."""
+
+    MIGRATING = "MIGRATING"
+    """Being moved to another version."""
+
+    DONE = "DONE"
+    """Nothing is pending any more; final."""
+
+    RETURNED = "RETURNED"
+    """The executor came back; final."""
+
+    ABANDONED = "ABANDONED"
+    """An operator gave up on it, with a reason; final."""
+
+
+OPEN_STATES = frozenset(
+    {
+        RecoveryState.WAITING,
+        RecoveryState.READY,
+        RecoveryState.ORDERED,
+        RecoveryState.BACKOFF,
+        RecoveryState.STRANDED,
+        RecoveryState.BRAKED,
+        RecoveryState.MIGRATING,
+    }
+)
+"""States that something still has to end."""
+
+
+class VersionPolicy(StrEnum):
+    """Which peers may be ordered to recover: of the same version only, or any."""
+
+    SAME = "same"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationRecord:
+    """A tenant. `audit_retention` is how long audit entries are kept."""
+
+    id: str
+    name: OrgName
+    created_at: datetime
+    audit_retention: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRecord:
+    """
+    A registered application and its settings; `None` in a threshold means off.
+
+    `executor_timeout` is the grace period between DISCONNECTED and DEAD.
+    """
+
+    ref: ApplicationRef
+    created_at: datetime
+    executor_timeout: timedelta
+    gc_time_threshold: timedelta | None
+    gc_rows_threshold: int | None
+    global_timeout: timedelta | None
+    private_mode: bool
+    language: str | None
+    version_policy: VersionPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorRecord:
+    """
+    What is known of one executor.
+
+    `epoch` and `connection_id` name the socket that the row is about: a late event of
+    an older socket matches neither. `owner` is the Relay instance holding the socket.
+
+    While DISCONNECTED, `dead_after` is the deadline (by the database's clock) and its
+    identity; `grace_started_at` is where PATCH re-computes it from, `grace_is_fault`
+    tells that the fault floor applies. `unseen_starts` counts consecutive starts of
+    Relay since the executor was last connected.
+    """
+
+    ref: ExecutorRef
+    app_version: AppVersion
+    hostname: str | None
+    language: str | None
+    dbos_version: str | None
+    metadata: Mapping[str, Any] | None
+    status: ExecutorStatus
+    status_since: datetime
+    created_at: datetime
+    last_seen_at: datetime
+    peer_address: str
+    owner: InstanceId
+    epoch: Epoch
+    connection_id: ConnectionId
+    grace_started_at: datetime | None
+    grace_is_fault: bool
+    dead_after: datetime | None
+    unseen_starts: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRecord:
+    """
+    One death of one executor, and everything done about it: a row of the ledger.
+
+    `epoch` is the executor's epoch at its death. `revision` grows with each write and
+    guards the next. `attempts` counts orders written, `failures` the attempts that
+    failed in a row: they set the next backoff. `order_deadline` stands as long as the
+    answer of `target` is outstanding or unknown. `pending_count` is what the last
+    question found (`None`: not known; 101 means "more than 100"), with the first ids
+    in `pending_ids`. `claimed_by` is the instance working on it now.
+    `tried_versions` are the foreign versions ordered under `VersionPolicy.ANY`.
+    """
+
+    id: RecoveryId
+    executor: ExecutorRef
+    app_version: AppVersion
+    epoch: Epoch
+    state: RecoveryState
+    revision: int
+    opened_at: datetime
+    updated_at: datetime
+    next_attempt_at: datetime | None
+    attempts: int
+    failures: int
+    claimed_by: InstanceId | None
+    target: ExecutorId | None
+    ordered_at: datetime | None
+    order_deadline: datetime | None
+    pending_count: int | None
+    pending_ids: Sequence[WorkflowId]
+    tried_versions: Sequence[AppVersion]
+    reason: str | None
+    is_verified: bool | None
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TombstoneRecord:
+    """An executor whose record was deleted by recovery; kept for the census."""
+
+    executor: ExecutorRef
+    app_version: AppVersion
+    recovery_id: RecoveryId
+    deleted_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """
+    An API key without its secret.
+
+    `application_ids` is `None` for a key that covers every application; a key whose
+    last application was deleted has an empty tuple and covers none.
+    """
+
+    id: KeyId
+    organization: OrgName
+    name: KeyName
+    created_at: datetime
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    permissions: frozenset[str]
+    application_ids: Sequence[ApplicationId] | None
+
+
+class AuditStatus(StrEnum):
+    """Whether the operation happened or was refused or failed."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSubject:
+    """Who did it: `kind` is `user` or `api_key`."""
+
+    kind: str
+    id: str
+    display: str
+
+
+RELAY_SUBJECT = AuditSubject(kind="api_key", id="relay", display="Relay")
+"""The engine itself; the key name `relay` is reserved for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTarget:
+    """What it was done to: `kind` is a target type of the contract."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """
+    An entry to append; the store gives it its id and its instant.
+
+    `recovery_id` ties the entries of one death together: they are its story.
+    """
+
+    organization: OrgName
+    operation: str
+    status: AuditStatus
+    subject: AuditSubject
+    target: AuditTarget | None
+    source_ip: str
+    details: Mapping[str, Any]
+    recovery_id: RecoveryId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """An entry as stored. Ids sort by time within one store."""
+
+    id: AuditId
+    emitted_at: datetime
+    entry: AuditEntry
+
+
+def application_target(application: AppName) -> AuditTarget:
+    """The audit target of everything that happens to an application."""
+    return AuditTarget(kind="application", id=application)
