@@ -1,0 +1,157 @@
+"""
+Calls of the served operations, and what becomes of them in local mode.
+
+The house they are made in has the application `shop` and the key `old`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+ECHOED = {"$schema": "https://relay.example.org/schemas/Any.json"}
+"""What a client sends back that it once got."""
+
+SUCCESSES: dict[str, list[dict[str, Any]]] = {
+    "listPermissions": [{}],
+    "listTokens": [{}],
+    "createToken": [
+        {"values": {"tokenName": "bare"}},
+        {
+            "values": {"tokenName": "a key, 100 % new"},
+            "json": {
+                **ECHOED,
+                "appNames": ["shop"],
+                "permissions": ["application.read"],
+            },
+        },
+        {
+            "values": {"tokenName": "nulls"},
+            "json": {"appNames": None, "permissions": None},
+        },
+    ],
+    "deleteToken": [{}],
+    "listAuditLogs": [
+        {},
+        {
+            "params": {
+                "startTime": "2026-01-01T00:00:00.123456789+02:00",
+                "endTime": "2999-01-01T00:00:00Z",
+                "operation": "application.create",
+                "subject": "local",
+                "target": "shop",
+                "limit": 1000,
+                "offset": 0,
+            }
+        },
+    ],
+    "listApps": [{}],
+    "getApp": [{}],
+    "registerApp": [
+        {"values": {"appName": "new-one"}},
+        {"values": {"appName": "n" * 256}, "json": {**ECHOED, "privateMode": True}},
+        {"json": {}},
+    ],
+    "updateApp": [
+        {
+            "json": {
+                **ECHOED,
+                "executorTimeoutSecs": 90,
+                "gcRowsThreshold": 1000,
+                "gcTimeThresholdMs": 86_400_000,
+                "globalTimeoutMs": 3_600_000,
+                "privateMode": True,
+            }
+        },
+        {
+            "json": {
+                "gcRowsThreshold": None,
+                "gcTimeThresholdMs": 0,
+                "globalTimeoutMs": None,
+            }
+        },
+    ],
+    "deleteApp": [{}],
+    "listExecutors": [{}],
+}
+"""Calls of each served operation that must succeed."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that must be refused, and with which status."""
+
+    operation_id: str
+    status: int
+    request: dict[str, Any]
+
+
+def _text(content: str) -> dict[str, Any]:
+    return {"content": content, "headers": {"Content-Type": "application/json"}}
+
+
+BAD_BODIES = {
+    "createToken": {"values": {"tokenName": "new"}},
+    "registerApp": {"values": {"appName": "new"}},
+    "updateApp": {},
+}
+"""Operations that read a body, and where to send it."""
+
+FAILURES = [
+    *(
+        failure
+        for name, where in BAD_BODIES.items()
+        for failure in (
+            Failure(name, 400, {**where, **_text("{")}),
+            Failure(name, 413, {**where, **_text(" " * 2_000_000)}),
+            Failure(
+                name,
+                415,
+                {**where, "content": "{}", "headers": {"Content-Type": "text/plain"}},
+            ),
+            Failure(name, 422, {**where, "json": {"unknown": 1}}),
+            Failure(name, 422, {**where, "json": []}),
+        )
+    ),
+    *(
+        Failure(name, 404, {"values": {"appName": "unknown"}})
+        for name in ("getApp", "deleteApp", "listExecutors")
+    ),
+    Failure("updateApp", 404, {"values": {"appName": "unknown"}, "json": {}}),
+    Failure("updateApp", 422, {}),
+    Failure("updateApp", 422, {"json": {"executorTimeoutSecs": "60"}}),
+    Failure("updateApp", 422, {"json": {"executorTimeoutSecs": 0}}),
+    Failure("updateApp", 422, {"json": {"executorTimeoutSecs": 400_000_000}}),
+    Failure("updateApp", 422, {"json": {"gcTimeThresholdMs": -1}}),
+    Failure("updateApp", 422, {"json": {"gcTimeThresholdMs": 400_000_000_000}}),
+    Failure("updateApp", 422, {"json": {"globalTimeoutMs": 1.5}}),
+    Failure("updateApp", 422, {"json": {"gcRowsThreshold": -1}}),
+    Failure("updateApp", 422, {"json": {"privateMode": None}}),
+    Failure("registerApp", 422, {"values": {"appName": "ab"}}),
+    Failure("registerApp", 422, {"values": {"appName": "a" * 257}}),
+    Failure("registerApp", 422, {"values": {"appName": "Shop"}}),
+    Failure("registerApp", 422, {"values": {"appName": "a/bc"}}),
+    Failure("deleteToken", 404, {"values": {"tokenName": "unknown"}}),
+    Failure(
+        "createToken",
+        400,
+        {"values": {"tokenName": "k"}, "json": {"permissions": ["x"]}},
+    ),
+    Failure(
+        "createToken",
+        400,
+        {"values": {"tokenName": "k"}, "json": {"permissions": ["token.write"]}},
+    ),
+    Failure("createToken", 409, {"values": {"tokenName": "old"}}),
+    Failure("createToken", 422, {"values": {"tokenName": "a/b"}}),
+    Failure(
+        "createToken",
+        422,
+        {"values": {"tokenName": "k"}, "json": {"appNames": ["shop", "shop"]}},
+    ),
+    Failure("listAuditLogs", 400, {"params": {"limit": 1001}}),
+    Failure("listAuditLogs", 422, {"params": {"limit": -1}}),
+    Failure("listAuditLogs", 422, {"params": {"limit": "many"}}),
+    Failure("listAuditLogs", 422, {"params": {"offset": -1}}),
+    Failure("listAuditLogs", 422, {"params": {"startTime": "yesterday"}}),
+    Failure("listAuditLogs", 422, {"params": {"endTime": "2026-01-01T00:00:00"}}),
+]
+"""Calls in local mode that must be refused."""
