@@ -1,0 +1,348 @@
+"""One executor's connection: what is asked over it, in which order, and who waits."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from relay.clock import Clock
+from relay.errors import (
+    ConnectionLostError,
+    DispatchError,
+    ExecutorBusyError,
+    ExecutorFailedError,
+    ReplyInvalidError,
+    ReplyTimeoutError,
+    ReplyTooLargeError,
+    RequestWithdrawnError,
+    UnknownMessageError,
+)
+from relay.hub.events import Loss
+from relay.hub.handshake import Admission
+from relay.hub.link import Link
+from relay.hub.replies import EXPORT, SLOW_MESSAGES, Pending, Replies
+from relay.ids import (
+    ApplicationRef,
+    ConnectionId,
+    ExecutorId,
+    ExecutorRef,
+    KeyId,
+    KeyName,
+    RequestId,
+    new_id,
+)
+from relay.protocol import FrameError, Request, encode, is_unknown_message
+from relay.protocol.messages import ExecutorInfo
+from relay.protocol.sdk import Capabilities, Sdk, capabilities_of
+from relay.telemetry import Metrics
+
+ReplyT = TypeVar("ReplyT")
+
+OUTBOX_FRAMES = 1_000
+OUTBOX_BYTES = 64 * 1024 * 1024
+TIMEOUTS_TO_UNRESPONSIVE = 2
+
+logger = structlog.get_logger(__name__)
+
+_NOBODY: Final = ExecutorId("(unknown)")
+_OUTCOMES: Final[dict[type[DispatchError], str]] = {
+    ConnectionLostError: "lost",
+    ExecutorBusyError: "busy",
+    ExecutorFailedError: "failed",
+    ReplyInvalidError: "invalid",
+    ReplyTimeoutError: "timeout",
+    ReplyTooLargeError: "too_large",
+    RequestWithdrawnError: "withdrawn",
+    UnknownMessageError: "unknown",
+}
+
+
+def _outcome(error: DispatchError) -> str:
+    return _OUTCOMES.get(type(error), "failed")
+
+
+class Connection:
+    """
+    One open socket of one executor.
+
+    Requests wait in one queue, in order, until the executor may be given another one:
+    its SDK says how many it bears at a time. `ref`, `info` and `capabilities` are the
+    executor's own from the handshake on, which is before the hub hands it out.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_link",
+        "_metrics",
+        "_outbox",
+        "_outbox_bytes",
+        "_replies",
+        "_timeouts_in_row",
+        "application",
+        "capabilities",
+        "id",
+        "info",
+        "key_id",
+        "key_name",
+        "last_seen_at",
+        "max_message_bytes",
+        "opened_at",
+        "peer_address",
+        "pinged_at",
+        "ref",
+        "unread_bytes",
+    )
+
+    info: ExecutorInfo
+    ref: ExecutorRef
+
+    def __init__(
+        self,
+        link: Link,
+        admission: Admission,
+        *,
+        peer_address: str,
+        max_message_bytes: int,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.id = ConnectionId(new_id())
+        self.application: ApplicationRef = admission.application
+        self.key_id: KeyId | None = admission.key_id
+        self.key_name: KeyName | None = admission.key_name
+        self.peer_address = peer_address
+        self.max_message_bytes = max_message_bytes
+        self.capabilities: Capabilities = capabilities_of(Sdk(None, None))
+        self.opened_at: datetime = clock.now()
+        self.last_seen_at: datetime = self.opened_at
+        self.pinged_at = float("-inf")
+        self.unread_bytes = 0
+        self._clock = clock
+        self._metrics = metrics
+        self._link: Link | None = link
+        # A mapping in order of arrival: who gives up is found at once, and an empty
+        # one is a tenth of an empty deque.
+        self._outbox: dict[RequestId, Pending] = {}
+        self._outbox_bytes = 0
+        self._replies = Replies(clock)
+        self._timeouts_in_row = 0
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.id} of {self.application.name}/{self._executor}>"
+
+    @property
+    def link(self) -> Link | None:
+        """The socket; `None` once the connection has ended."""
+        return self._link
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the executor has said who it is."""
+        return hasattr(self, "ref")
+
+    @property
+    def in_flight(self) -> int:
+        """Requests the executor has still to answer, those waiting to be sent too."""
+        return len(self._replies) + len(self._outbox)
+
+    @property
+    def is_responsive(self) -> bool:
+        """False after two time-outs in a row, until the executor answers anything."""
+        return self._timeouts_in_row < TIMEOUTS_TO_UNRESPONSIVE
+
+    def identify(self, info: ExecutorInfo) -> None:
+        """Note who is at the other end."""
+        self.info = info
+        self.ref = ExecutorRef(self.application, info.executor_id)
+        self.capabilities = capabilities_of(Sdk(info.language, info.dbos_version))
+
+    def is_asked(self, message_type: str) -> bool:
+        """Whether a request of that type is out and not answered."""
+        return self._replies.holds_any(frozenset({message_type}))
+
+    async def ask(
+        self,
+        request: Request[ReplyT],
+        timeout: timedelta,  # noqa: ASYNC109 - the queue shares it with the reply
+        *,
+        still_wanted: Callable[[], bool] | None = None,
+    ) -> ReplyT:
+        """
+        Send `request` and wait for its reply, for `timeout` from now.
+
+        A request whose asker gives up, by time-out or cancellation, is not sent any
+        more; if it was sent, its reply is dropped when it comes.
+
+        Args:
+            still_wanted: asked in the same turn of the loop in which the frame is
+                handed to the transport; False withdraws the request. An error that it
+                raises reaches the asker.
+
+        Raises:
+            ConnectionLostError: the socket ended; ask another executor.
+            ExecutorBusyError: too many requests wait for it; ask another executor.
+            ReplyTimeoutError: no answer in time; ask another executor.
+            ReplyTooLargeError: the socket was closed because some reply broke the
+                limit, most likely this one; ask for less.
+            ReplyInvalidError: an answer that cannot be used.
+            ExecutorFailedError: it answered with an error message.
+            UnknownMessageError: its SDK does not know this request.
+            RequestWithdrawnError: `still_wanted` said no; nothing was sent.
+            InvalidInputError: the request must not be sent to any executor.
+        """
+        began = self._clock.monotonic()
+        name = request.message_type
+        try:
+            reply = await self._exchange(request, timeout, still_wanted)
+        except DispatchError as error:
+            self._metrics.requests.labels(name, _outcome(error)).inc()
+            raise
+        self._metrics.requests.labels(name, "ok").inc()
+        self._metrics.request_seconds.labels(name).observe(
+            self._clock.monotonic() - began
+        )
+        return reply
+
+    def receive(self, frame: bytes) -> None:
+        """Take one complete message of the executor."""
+        if not self._replies.settle(frame, self._executor):
+            self._metrics.replies_dropped.inc()
+            return
+        if not self.is_responsive:
+            self._log("executor_answered_again")
+        self._timeouts_in_row = 0
+        self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write as many waiting requests as the executor may have now."""
+        # One turn of the loop from `still_wanted` to the transport: an await between
+        # them would let the executor that an order names come back on line.
+        while self._outbox:
+            pending = next(iter(self._outbox.values()))
+            link = self._find_room(pending)
+            if link is None:
+                return
+            self._take_out(pending)
+            if pending.answer.done() or not self._is_still_wanted(pending):
+                continue
+            frame, pending.frame = pending.frame, b""
+            pending.is_sent = True
+            self._replies.expect(pending)
+            link.send(frame)
+
+    def end(self, loss: Loss) -> None:
+        """Fail everybody who waits; nothing is sent or received from here on."""
+        self._link = None
+        outbox, self._outbox = self._outbox, {}
+        self._outbox_bytes = 0
+        for pending in self._replies.take_all():
+            if loss is Loss.TOO_LARGE:
+                # The head of a frame does not say which question it answers.
+                pending.fail(ReplyTooLargeError(self._executor, self.max_message_bytes))
+            else:
+                pending.fail(ConnectionLostError(self._executor, delivered=True))
+        for pending in outbox.values():
+            pending.fail(ConnectionLostError(self._executor, delivered=False))
+
+    @property
+    def _executor(self) -> ExecutorId:
+        return self.ref.executor_id if self.is_identified else _NOBODY
+
+    async def _exchange(
+        self,
+        request: Request[ReplyT],
+        span: timedelta,
+        still_wanted: Callable[[], bool] | None,
+    ) -> ReplyT:
+        pending = self._enqueue(request, still_wanted)
+        try:
+            async with self._clock.timeout(span):
+                envelope, frame = await pending.answer
+        except TimeoutError:
+            self._count_timeout(pending)
+            raise ReplyTimeoutError(
+                self._executor, span, delivered=pending.is_sent
+            ) from None
+        finally:
+            self._let_go(pending)
+        if envelope.error_message is not None:
+            if is_unknown_message(envelope.error_message):
+                raise UnknownMessageError(self._executor, envelope.error_message)
+            raise ExecutorFailedError(self._executor, envelope.error_message)
+        try:
+            return request.decode_reply(frame)
+        except FrameError as error:
+            raise ReplyInvalidError(self._executor, str(error)) from None
+
+    def _enqueue(
+        self, request: Request[Any], still_wanted: Callable[[], bool] | None
+    ) -> Pending:
+        if self._link is None:
+            raise ConnectionLostError(self._executor, delivered=False)
+        request_id = RequestId(new_id())
+        frame = encode(request, request_id).encode()
+        # One that waits alone may be as large as it is.
+        if self._outbox and (
+            len(self._outbox) >= OUTBOX_FRAMES
+            or self._outbox_bytes + len(frame) > OUTBOX_BYTES
+        ):
+            raise ExecutorBusyError(self._executor, len(self._outbox))
+        pending = Pending(request_id, request.message_type, frame, still_wanted)
+        self._outbox[request_id] = pending
+        self._outbox_bytes += len(frame)
+        self.write_waiting()
+        return pending
+
+    def _find_room(self, pending: Pending) -> Link | None:
+        """The socket, if the executor may be given `pending` now."""
+        if self._link is None or not self._link.is_writable:
+            return None
+        limit = self.capabilities.max_in_flight
+        if pending.message_type == EXPORT or self.is_asked(EXPORT):
+            limit = min(limit, self.capabilities.max_in_flight_during_export)
+        if len(self._replies) >= limit:
+            self._replies.drop_held()
+        return self._link if len(self._replies) < limit else None
+
+    def _is_still_wanted(self, pending: Pending) -> bool:
+        if pending.still_wanted is None:
+            return True
+        try:
+            if pending.still_wanted():
+                return True
+        except Exception as error:
+            # It belongs to the asker; the others in the queue go on.
+            pending.fail(error)
+            return False
+        pending.fail(RequestWithdrawnError(self._executor))
+        return False
+
+    def _count_timeout(self, pending: Pending) -> None:
+        # Who was never asked is not silent, and neither is who works on something
+        # that takes minutes.
+        if pending.is_sent and not self._replies.holds_any(SLOW_MESSAGES):
+            self._timeouts_in_row += 1
+            if self._timeouts_in_row == TIMEOUTS_TO_UNRESPONSIVE:
+                self._log("executor_stopped_answering")
+
+    def _let_go(self, pending: Pending) -> None:
+        if pending.answer.done() and not pending.answer.cancelled():
+            # Whoever was cancelled in the turn in which it failed never looks at it.
+            pending.answer.exception()
+        if pending.is_sent:
+            self._replies.hold(pending)
+        elif pending.request_id in self._outbox:
+            self._take_out(pending)
+
+    def _take_out(self, pending: Pending) -> None:
+        del self._outbox[pending.request_id]
+        self._outbox_bytes -= len(pending.frame)
+
+    def _log(self, event: str) -> None:
+        logger.warning(
+            event,
+            application=self.application.name,
+            executor_id=self._executor,
+            connection_id=self.id,
+        )

@@ -1,0 +1,180 @@
+"""The live connections of this instance: who is on line, and who was just lost."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from relay.clock import Clock
+from relay.hub.connection import Connection
+from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
+from relay.hub.handshake import Gatekeeper
+from relay.hub.keepalive import Pinger, Prober
+from relay.hub.switchboard import POLICY_VIOLATION, Switchboard
+from relay.ids import ApplicationId, ConnectionId, ExecutorRef, KeyId
+from relay.settings import RelaySettings
+from relay.telemetry import Metrics
+
+__all__ = ["Arrival", "ConnectionListener", "Departure", "Hub", "Loss"]
+
+SERVICE_RESTART: Final = 1012
+
+_CLOSED_PER_TURN = 100
+
+
+class Hub:
+    """
+    Who is on line at this instance.
+
+    What happens on the sockets is the `switchboard`'s; the hub answers questions about
+    it, ends connections on purpose, and keeps the watch.
+    """
+
+    def __init__(
+        self, *, settings: RelaySettings, clock: Clock, metrics: Metrics
+    ) -> None:
+        self.switchboard = Switchboard(settings=settings, clock=clock, metrics=metrics)
+        self._clock = clock
+        self._seats = self.switchboard.seats
+        self._connections = self.switchboard.connections
+        self._pinger = Pinger(
+            self.switchboard.silence,
+            interval=settings.ping_interval,
+            clock=clock,
+            metrics=metrics,
+        )
+        self._prober = Prober(
+            self._connections.values, tasks=self.switchboard.tasks, clock=clock
+        )
+
+    def attach(self, gatekeeper: Gatekeeper, listener: ConnectionListener) -> None:
+        """Say who decides about upgrades and who is told; before the first one."""
+        self.switchboard.gatekeeper = gatekeeper
+        self.switchboard.listener = listener
+
+    async def run(self) -> None:
+        """Watch deadlines, ping and probe, until cancelled."""
+        # One that fails ends them all: a hub without a deadline watcher would call
+        # everybody alive for ever.
+        async with asyncio.TaskGroup() as watch:
+            watch.create_task(self.switchboard.silence.run(), name="hub:silence")
+            watch.create_task(self.switchboard.unread.run(), name="hub:unread")
+            watch.create_task(self.switchboard.unclosed.run(), name="hub:unclosed")
+            watch.create_task(self._pinger.run(), name="hub:pings")
+            watch.create_task(self._prober.run(), name="hub:probes")
+
+    # What the rooms above ask.
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections, those in handshake too."""
+        return len(self._connections)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether upgrades are refused because this instance stops."""
+        return self.switchboard.is_draining
+
+    @property
+    def longest_stall(self) -> timedelta:
+        """The longest time for which the event loop stood still so far."""
+        return self._pinger.longest_stall
+
+    def list_peers(self, application_id: ApplicationId) -> Sequence[Connection]:
+        """The newest connection of each executor on line, in no certain order."""
+        return self._seats.list_newest(application_id)
+
+    def find(self, ref: ExecutorRef) -> Connection | None:
+        """The newest open connection of that executor."""
+        seat = self._seats.find(ref)
+        return seat.connections[-1] if seat else None
+
+    def is_online(self, ref: ExecutorRef) -> bool:
+        """Whether any connection of that executor is open and past its handshake."""
+        return self._seats.find(ref) is not None
+
+    def is_available(self, application_id: ApplicationId) -> bool:
+        """Whether any executor of that application is on line."""
+        return bool(self._seats.list_newest(application_id))
+
+    def is_handshaking(self, application_id: ApplicationId) -> bool:
+        """Whether somebody of that application has not said yet who it is."""
+        return self.switchboard.handshaking[application_id] > 0
+
+    def last_seen(self, ref: ExecutorRef) -> datetime | None:
+        """When the last byte of that executor arrived; `None` when it is off line."""
+        connection = self.find(ref)
+        return connection.last_seen_at if connection else None
+
+    def list_last_seen(self) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:
+        """The same for every executor on line, and on which connection."""
+        return [(peer.ref, peer.id, peer.last_seen_at) for peer in self._seats]
+
+    def collision(self, ref: ExecutorRef) -> bool:
+        """Whether several live processes use that executor id."""
+        return self._seats.is_colliding(ref)
+
+    # Ending connections on purpose.
+
+    def close_connection(
+        self, connection_id: ConnectionId, loss: Loss, code: int, reason: str
+    ) -> None:
+        """Close one connection, if it is still open."""
+        connection = self._connections.get(connection_id)
+        if connection is not None:
+            self.switchboard.hang_up(connection, loss, code, reason)
+
+    async def close_application(
+        self, application_id: ApplicationId, reason: str
+    ) -> None:
+        """Close every connection of a deleted application; the peers read `reason`."""
+        await self._hang_up_all(
+            [
+                connection
+                for connection in self._connections.values()
+                if connection.application.id == application_id
+            ],
+            Loss.DELETED,
+            POLICY_VIOLATION,
+            reason,
+        )
+
+    async def close_key(self, key_id: KeyId, reason: str) -> None:
+        """Close every connection opened with a revoked key; the peers read `reason`."""
+        await self._hang_up_all(
+            [
+                connection
+                for connection in self._connections.values()
+                if connection.key_id == key_id
+            ],
+            Loss.REVOKED,
+            POLICY_VIOLATION,
+            reason,
+        )
+
+    async def drain(self, within: timedelta) -> None:
+        """
+        Refuse upgrades, close every connection as restarting, and wait for the peers.
+
+        Sockets still open after `within` are aborted. Nobody is told of anything
+        afterwards.
+        """
+        self.switchboard.refuse_upgrades()
+        await self._hang_up_all(
+            self._connections.values(),
+            Loss.DRAINED,
+            SERVICE_RESTART,
+            "Relay is stopping",
+        )
+        if not await self._clock.wait(self.switchboard.all_gone, within):
+            for link in list(self.switchboard.links):
+                link.abort()
+        await self.switchboard.tasks.close()
+
+    async def _hang_up_all(
+        self, connections: Iterable[Connection], loss: Loss, code: int, reason: str
+    ) -> None:
+        for number, connection in enumerate(list(connections), start=1):
+            self.switchboard.hang_up(connection, loss, code, reason)
+            if number % _CLOSED_PER_TURN == 0:
+                await self._clock.sleep(timedelta(0))

@@ -1,0 +1,124 @@
+"""Pings that see life often enough, probes of the unresponsive, and stalls."""
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+import structlog
+
+from relay.clock import Clock
+from relay.errors import DispatchError
+from relay.hub.connection import Connection
+from relay.hub.deadlines import Deadlines
+from relay.protocol.messages import ExecutorInfoRequest
+from relay.tasks import TaskSet
+from relay.telemetry import Metrics
+
+PROBE_INTERVAL = timedelta(seconds=15)
+STALL_WORTH_A_LINE = timedelta(seconds=1)
+
+_TICKS_PER_INTERVAL = 80
+_LEAST_SHARE = 64
+
+logger = structlog.get_logger(__name__)
+
+
+class Pinger:
+    """
+    Pings every peer, paced, halfway between the signs of life it gives by itself.
+
+    A peer pings every interval too. Relay pings half an interval after the peer's last
+    byte, so that life is seen twice an interval, and one lost packet does not use up
+    the slack between interval and deadline. A peer that is heard from more often needs
+    no ping. The one loop is also where a standing still of the event loop shows.
+    """
+
+    def __init__(
+        self,
+        silence: Deadlines[Connection],
+        *,
+        interval: timedelta,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._silence = silence
+        self._quiet = interval / 2
+        # Slightly less than the interval, or a tick that comes a moment too early
+        # would put the ping off by a whole tick, and it would drift towards the peer's.
+        self._least_gap = interval.total_seconds() * 0.95
+        self._tick = interval / _TICKS_PER_INTERVAL
+        self._clock = clock
+        self._metrics = metrics
+        self.longest_stall = timedelta(0)
+
+    async def run(self) -> None:
+        """Ping until cancelled."""
+        while True:
+            began = self._clock.monotonic()
+            await self._clock.sleep(self._tick)
+            elapsed = timedelta(seconds=self._clock.monotonic() - began)
+            self._note_stall(elapsed - self._tick)
+            self._ping_quiet()
+
+    def _ping_quiet(self) -> None:
+        now = self._clock.monotonic()
+        quiet = self._silence.list_untouched(self._quiet)
+        # Four times the average share: a crowd that arrived at once is spread over a
+        # quarter of the interval instead of being pinged in one turn of the loop.
+        share = max(_LEAST_SHARE, 4 * len(self._silence) // _TICKS_PER_INTERVAL)
+        for connection in quiet:
+            if connection.link is None or now - connection.pinged_at < self._least_gap:
+                continue
+            connection.pinged_at = now
+            connection.link.ping()
+            share -= 1
+            if share == 0:
+                break
+
+    def _note_stall(self, stall: timedelta) -> None:
+        if stall > self.longest_stall:
+            self.longest_stall = stall
+            self._metrics.loop_stall_seconds.set(stall.total_seconds())
+        if stall > STALL_WORTH_A_LINE:
+            logger.warning("loop_stalled", seconds=stall.total_seconds())
+
+
+class Prober:
+    """
+    Asks unresponsive executors who they are, until they answer anything.
+
+    They are routed around, so that nobody else would find out that they are back.
+    """
+
+    def __init__(
+        self,
+        list_connections: Callable[[], Collection[Connection]],
+        *,
+        tasks: TaskSet,
+        clock: Clock,
+    ) -> None:
+        self._list_connections = list_connections
+        self._tasks = tasks
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        while True:
+            await self._clock.sleep(PROBE_INTERVAL)
+            for connection in list(self._list_connections()):
+                if connection.is_responsive:
+                    continue
+                # What was held too long may make room for what waits.
+                connection.write_waiting()
+                # A serial SDK reads the frames one by one: a second probe would only
+                # queue behind the first one.
+                if not connection.is_asked(ExecutorInfoRequest.message_type):
+                    self._tasks.spawn(_probe(connection), name=f"probe {connection.id}")
+
+
+async def _probe(connection: Connection) -> None:
+    try:
+        await connection.ask(ExecutorInfoRequest(), PROBE_INTERVAL)
+    except DispatchError as error:
+        logger.debug(
+            "probe_failed", connection_id=connection.id, error=type(error).__name__
+        )

@@ -1,0 +1,33 @@
+"""What a connection needs of the socket under it."""
+
+from typing import Protocol
+
+
+class Link(Protocol):
+    """The socket under a connection; `relay.hub.socket` has the real one."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer keeps up with what is written to it."""
+        ...
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was sent and has not left this process, in bytes."""
+        ...
+
+    def send(self, frame: bytes) -> None:
+        """Hand one text frame to the transport, in this turn of the loop."""
+        ...
+
+    def ping(self) -> None:
+        """Send a ping."""
+        ...
+
+    def close(self, code: int, reason: str) -> None:
+        """Begin the closing handshake; the socket is gone within seconds."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the socket in this turn; what is not sent yet is lost."""
+        ...

@@ -1,0 +1,265 @@
+"""
+Logs and figures.
+
+Everything Relay writes passes `mask`: an API key stands in the path of every executor's
+upgrade request, and must not stand anywhere else. Each server has its own `Metrics`
+with its own registry, so that two servers in one process do not share a figure.
+
+Libraries log through the standard `logging`, the server's rooms through structlog; both
+end in one handler with one format (`configure_logging`).
+"""
+
+import gc
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from relay.settings import LogFormat, LogLevel
+
+_KEY_IN_PATH = re.compile(r"(/websocket/[^/\s?#]*/)\S+")
+_KEY = re.compile(r"dbos_[A-Za-z0-9_-]{16,}")
+
+_LIBRARIES = ("aiosqlite", "alembic", "asyncio", "sqlalchemy", "uvicorn", "websockets")
+
+_COLLECT_AFTER = (50_000, 50, 1_000)
+"""Thresholds of the garbage collector; see `tuned_collector`."""
+
+
+def mask(text: str) -> str:
+    """`text` without the API keys in it, in URL paths or bare."""
+    return _KEY.sub("dbos_***", _KEY_IN_PATH.sub(r"\1***", text))
+
+
+def mask_event(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+    """
+    A structlog processor that masks every text of an event, however deep.
+
+    It has to run after tracebacks are rendered to text and before the event is:
+    what is no plain value (an exception, say) becomes its text here, because the
+    renderer would write that text unmasked later.
+    """
+    del logger, name
+    return {key: _masked(value) for key, value in event.items()}
+
+
+def configure_logging(
+    log_format: LogFormat, level: LogLevel, *, stream: TextIO | None = None
+) -> None:
+    """Send all logs of the process to `stream` (standard error), masked."""
+    stream = stream or sys.stderr
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            mask_event,
+            _renderer(log_format, is_terminal=stream.isatty()),
+        ],
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for library in _LIBRARIES:
+        # Below it they print statements, frames and request lines.
+        logging.getLogger(library).setLevel(max(root.level, logging.WARNING))
+    logging.captureWarnings(capture=True)
+
+
+@contextmanager
+def tuned_collector(
+    metrics: "Metrics", read_seconds: Callable[[], float]
+) -> Iterator[None]:
+    """
+    Keep the garbage collector from stopping the loop, and measure its pauses.
+
+    With the interpreter's thresholds a full collection over tens of thousands of
+    connections takes seconds, longer than the slack between ping and deadline. What
+    lives at the start is frozen (it never becomes garbage), and full collections become
+    rare. Enter it when everything long-lived has been made.
+
+    Args:
+        read_seconds: a monotonic reading, in seconds.
+    """
+    began = 0.0
+
+    def observe(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal began
+        del info
+        if phase == "start":
+            began = read_seconds()
+        else:
+            metrics.observe_gc_pause(read_seconds() - began)
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
+    gc.callbacks.append(observe)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(observe)
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _renderer(log_format: LogFormat, *, is_terminal: bool) -> Processor:
+    if log_format is LogFormat.JSON:
+        return structlog.processors.JSONRenderer()
+    return structlog.dev.ConsoleRenderer(
+        colors=is_terminal,
+        exception_formatter=structlog.dev.plain_traceback,
+        pad_event_to=30,
+    )
+
+
+def _masked(value: object) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case None | bool() | int() | float():
+            return value
+        case Mapping():
+            return {mask(str(key)): _masked(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_masked(item) for item in value]
+        case _:
+            return mask(str(value))
+
+
+class Metrics:
+    """Relay's own figures, as `/metrics` serves them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.connections = Gauge(
+            "relay_connections",
+            "Executor sockets open now.",
+            registry=self.registry,
+        )
+        self.upgrades = Counter(
+            "relay_upgrades",
+            "Upgrade requests, by outcome (accepted, or the status of the refusal).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.handshakes_failed = Counter(
+            "relay_handshakes_failed",
+            "Sockets that never said who they are.",
+            registry=self.registry,
+        )
+        self.disconnects = Counter(
+            "relay_disconnects",
+            "Executor sockets that ended, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.replies_dropped = Counter(
+            "relay_replies_dropped",
+            "Replies nobody waits for, and frames that are no replies.",
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "relay_executor_requests",
+            "Requests to executors, by message type and outcome.",
+            ["message", "outcome"],
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "relay_executor_request_seconds",
+            "Time from queueing a request to its reply, in seconds.",
+            ["message"],
+            registry=self.registry,
+        )
+        self.executors = Gauge(
+            "relay_executors",
+            "Known executors, by status.",
+            ["status"],
+            registry=self.registry,
+        )
+        self.transitions = Counter(
+            "relay_transitions",
+            "Changes of an executor's status, by audit operation.",
+            ["operation"],
+            registry=self.registry,
+        )
+        self.recoveries = Gauge(
+            "relay_recoveries",
+            "Open recoveries, by state.",
+            ["state"],
+            registry=self.registry,
+        )
+        self.recovery_oldest_seconds = Gauge(
+            "relay_recovery_oldest_seconds",
+            "Age of the oldest open recovery, by state, in seconds.",
+            ["state"],
+            registry=self.registry,
+        )
+        self.recovery_orders = Counter(
+            "relay_recovery_orders",
+            "Recovery orders, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.retentions = Counter(
+            "relay_retentions",
+            "Retention messages, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.audit_entries = Counter(
+            "relay_audit_entries",
+            "Audit entries written, by operation and status.",
+            ["operation", "status"],
+            registry=self.registry,
+        )
+        self.store_failures = Counter(
+            "relay_store_failures",
+            "Transactions that failed because the database did not answer.",
+            registry=self.registry,
+        )
+        self.loop_stall_seconds = Gauge(
+            "relay_loop_stall_seconds_max",
+            "Longest stall of the event loop since start, in seconds.",
+            registry=self.registry,
+        )
+        self.gc_pause_seconds = Gauge(
+            "relay_gc_pause_seconds_max",
+            "Longest pause of the garbage collector since start, in seconds.",
+            registry=self.registry,
+        )
+        self._longest_gc_pause = 0.0
+
+    def observe_gc_pause(self, seconds: float) -> None:
+        """Note a pause of the garbage collector."""
+        if seconds > self._longest_gc_pause:
+            self._longest_gc_pause = seconds
+            self.gc_pause_seconds.set(seconds)
