@@ -1,0 +1,135 @@
+"""The shell of recovery: which rows, when, and how many at once."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from relay.audit import AuditWriter
+from relay.clock import Clock
+from relay.dispatch import Dispatcher, Peers
+from relay.errors import StoreUnavailableError
+from relay.ids import InstanceId
+from relay.records import RecoveryRecord
+from relay.recovery.attempt import Attempts
+from relay.recovery.bookkeeping import Bookkeeper, Claim
+from relay.recovery.inquiry import Inquiry
+from relay.recovery.survey import SURVEY_INTERVAL, Survey
+from relay.settings import RelaySettings
+from relay.store import Store
+from relay.tasks import TaskSet
+from relay.telemetry import Metrics
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS_AT_ONCE: Final = 128
+"""
+Attempts in flight. They mostly wait for executors, for minutes if one hangs with an
+order, so the number is what keeps one application from holding up the others.
+"""
+
+_POLL: Final = timedelta(seconds=1)
+"""Rows may become due by the hand of another process: that of an operator."""
+
+
+class RecoveryEngine:
+    """
+    Claims due rows and makes one attempt at each.
+
+    Only `run` claims rows and frees forgotten ones, in turns, so that no row is taken
+    for forgotten between its claim and its attempt.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        audit: AuditWriter,
+        dispatcher: Dispatcher,
+        peers: Peers,
+        settings: RelaySettings,
+        clock: Clock,
+        metrics: Metrics,
+        instance_id: InstanceId,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._start_hold = settings.start_hold
+        self._books = Bookkeeper(store, audit, instance_id=instance_id)
+        self._attempts = Attempts(
+            books=self._books,
+            inquiry=Inquiry(dispatcher),
+            peers=peers,
+            clock=clock,
+            metrics=metrics,
+            order_timeout=settings.order_timeout,
+            jitter=jitter,
+        )
+        self._survey = Survey(store=store, audit=audit, peers=peers, metrics=metrics)
+        self._woken = asyncio.Event()
+        self._running: dict[asyncio.Task[None], RecoveryRecord] = {}
+        self._started = clock.monotonic()
+        self._next_survey = self._started
+
+    def wake(self) -> None:
+        """Look for due rows now; to be called after a row has become due."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Recover until cancelled; the attempts under way end with it."""
+        self._next_survey = self._clock.monotonic()
+        is_store_down = False
+        async with TaskSet("recovery") as tasks:
+            while True:
+                self._woken.clear()
+                try:
+                    pause = await self._turn(tasks)
+                    is_store_down = False
+                except StoreUnavailableError as error:
+                    if not is_store_down:
+                        logger.warning("recovery_paused", reason=error.reason)
+                    is_store_down = True
+                    # A claim may have been committed without our knowing.
+                    self._next_survey = self._clock.monotonic()
+                    pause = _POLL
+                await self._clock.wait(self._woken, pause)
+
+    async def _turn(self, tasks: TaskSet) -> timedelta:
+        """One look at the ledger; how long to wait before the next."""
+        if self._clock.monotonic() >= self._next_survey:
+            self._next_survey = (
+                self._clock.monotonic() + SURVEY_INTERVAL.total_seconds()
+            )
+            await self._books.release_orphans({r.id for r in self._running.values()})
+            await self._survey.run(tasks)
+        free = ATTEMPTS_AT_ONCE - len(self._running)
+        due_in = await self._books.find_due_in()
+        if free <= 0 or due_in is None:
+            return _POLL
+        if due_in > timedelta(0):
+            return min(due_in, _POLL)
+        claims = await self._books.claim(free)
+        for claim in claims:
+            self._begin(claim, tasks)
+        # Nothing although something is due: another transaction has it locked.
+        return timedelta(0) if claims else _POLL
+
+    def _begin(self, claim: Claim, tasks: TaskSet) -> None:
+        record = claim.record
+        # An order of an earlier death, or of a row that was woken since, may be out.
+        if any(r.executor == record.executor for r in self._running.values()):
+            work = self._attempts.yield_to_another(claim)
+        else:
+            passed = timedelta(seconds=self._clock.monotonic() - self._started)
+            work = self._attempts.run(claim, hold=self._start_hold - passed)
+        task = tasks.spawn(work, name=record.id)
+        self._running[task] = record
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        self.wake()

@@ -1,0 +1,316 @@
+"""The operator's side of the ledger: look, retry, abandon, ask for a recovery."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from relay.audit import AuditWriter
+from relay.errors import ConflictError, InvalidInputError, NotFoundError
+from relay.ids import (
+    ApplicationRef,
+    AppVersion,
+    ConnectionId,
+    Epoch,
+    ExecutorId,
+    ExecutorRef,
+    InstanceId,
+    RecoveryId,
+    new_id,
+)
+from relay.liveness.states import ExecutorStatus
+from relay.records import (
+    OPEN_STATES,
+    AuditEntry,
+    AuditRecord,
+    AuditStatus,
+    AuditSubject,
+    ExecutorRecord,
+    RecoveryRecord,
+    RecoveryState,
+    application_target,
+)
+from relay.recovery import transitions
+from relay.store import Store, UnitOfWork
+
+REASON_LIMIT_CHARS: Final = 1000
+IDENTITY_LIMIT_CHARS: Final = 512
+"""As long as what an executor may say about itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStory:
+    """A recovery and every audit entry of it, oldest first."""
+
+    record: RecoveryRecord
+    entries: Sequence[AuditRecord]
+
+
+class Ledger:
+    """
+    Reads the ledger and changes rows on an operator's word.
+
+    It wakes nobody: the engine finds what has become due within a second, even when the
+    word came from another process. `by` and `source_ip` say in the audit log whose word
+    it was. Refused calls change nothing and write nothing.
+    """
+
+    def __init__(self, store: Store, audit: AuditWriter) -> None:
+        self._store = store
+        self._audit = audit
+
+    async def list(
+        self,
+        application: ApplicationRef,
+        *,
+        states: Collection[RecoveryState] | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Sequence[RecoveryRecord]:
+        """The recoveries of one application, newest first; `None` is every state."""
+        async with self._store.read() as work:
+            return await work.recoveries.list_by_application(
+                application.id, states=states, limit=limit, offset=offset
+            )
+
+    async def list_all(
+        self, *, states: Collection[RecoveryState] | None = None, limit: int = 100
+    ) -> Sequence[RecoveryRecord]:
+        """The recoveries of all applications, newest first."""
+        async with self._store.read() as work:
+            return await work.recoveries.list_all(states=states, limit=limit)
+
+    async def get(
+        self, recovery_id: RecoveryId, *, application: ApplicationRef | None = None
+    ) -> RecoveryStory:
+        """
+        One recovery with its story.
+
+        Args:
+            application: if given, recoveries of others do not exist.
+
+        Raises:
+            NotFoundError: there is no such recovery.
+        """
+        async with self._store.read() as work:
+            record = await _get(work, recovery_id, application)
+            entries = await work.audit.list_by_recovery(recovery_id)
+        return RecoveryStory(record, entries)
+
+    async def retry(
+        self,
+        recovery_id: RecoveryId,
+        *,
+        by: AuditSubject,
+        source_ip: str = "",
+        application: ApplicationRef | None = None,
+    ) -> RecoveryRecord:
+        """
+        Make an open recovery due now, as if for the first time.
+
+        Raises:
+            NotFoundError: there is no such recovery.
+            ConflictError: it is closed, or being worked on at this moment.
+        """
+        async with self._store.write() as work:
+            record = await _get_open(work, recovery_id, application)
+            if record.claimed_by is not None:
+                raise ConflictError(
+                    f"recovery {recovery_id} is being worked on at this moment"
+                )
+            after = await _save(work, transitions.released(record, now=work.now))
+            await self._note(
+                work, after, "recovery.release", by, source_ip, was=record.state.value
+            )
+        return after
+
+    async def abandon(
+        self,
+        recovery_id: RecoveryId,
+        reason: str,
+        *,
+        by: AuditSubject,
+        source_ip: str = "",
+        application: ApplicationRef | None = None,
+    ) -> RecoveryRecord:
+        """
+        Close an open recovery for good, whatever it is doing.
+
+        The executor's record and its work stay as they are. An order that is out is not
+        called back; its outcome is dropped. `order` can open another recovery later.
+
+        Raises:
+            NotFoundError: there is no such recovery.
+            ConflictError: it is closed already.
+            InvalidInputError: there is no reason, or it is too long.
+        """
+        reason = reason.strip()
+        if not reason:
+            raise InvalidInputError("body.reason", "must not be empty", reason)
+        if len(reason) > REASON_LIMIT_CHARS:
+            raise InvalidInputError(
+                "body.reason", f"must have at most {REASON_LIMIT_CHARS} characters"
+            )
+        _check_printable("body.reason", reason)
+        async with self._store.write() as work:
+            record = await _get_open(work, recovery_id, application)
+            after = await _save(
+                work, transitions.abandoned(record, reason, now=work.now)
+            )
+            await self._note(
+                work,
+                after,
+                "recovery.abandon",
+                by,
+                source_ip,
+                was=record.state.value,
+                reason=reason,
+            )
+        return after
+
+    async def order(
+        self,
+        application: ApplicationRef,
+        executor_id: ExecutorId,
+        app_version: AppVersion,
+        *,
+        by: AuditSubject,
+        source_ip: str = "",
+    ) -> RecoveryRecord:
+        """
+        Open a recovery that no death has opened.
+
+        For executors that Relay never saw, whose record was deleted, or whose recovery
+        was abandoned or ended unverified. An unknown executor gets a DEAD row, which
+        guards the order like any other.
+
+        Raises:
+            NotFoundError: there is no such application.
+            ConflictError: the executor is not DEAD, or has an open recovery.
+            InvalidInputError: the id or the version is empty or too long.
+        """
+        _check_identity("body.executorId", executor_id)
+        _check_identity("body.appVersion", app_version)
+        ref = ExecutorRef(application, executor_id)
+        async with self._store.write() as work:
+            if await work.applications.find_by_id(application.id) is None:
+                raise NotFoundError("application", application.name)
+            known = (await work.executors.lock([ref.key])).get(ref.key)
+            if known is None:
+                known = _unknown_dead(ref, app_version, work.now)
+                await work.executors.insert(known)
+            elif known.status is not ExecutorStatus.DEAD:
+                raise ConflictError(
+                    f"executor {executor_id} is {known.status.value}: only work of"
+                    " DEAD executors is recovered"
+                )
+            if opened := await work.recoveries.find_open(ref.key):
+                raise ConflictError(
+                    f"executor {executor_id} has an open recovery, {opened.id}"
+                )
+            record = transitions.open_recovery(
+                recovery_id=RecoveryId(new_id()),
+                executor=ref,
+                app_version=app_version,
+                epoch=known.epoch,
+                now=work.now,
+            )
+            await work.recoveries.insert(record)
+            await self._note(work, record, "recovery.request", by, source_ip)
+        return record
+
+    async def _note(
+        self,
+        work: UnitOfWork,
+        record: RecoveryRecord,
+        operation: str,
+        by: AuditSubject,
+        source_ip: str,
+        **details: str,
+    ) -> None:
+        application = record.executor.application
+        await self._audit.record(
+            work,
+            AuditEntry(
+                organization=application.organization,
+                operation=operation,
+                status=AuditStatus.SUCCESS,
+                subject=by,
+                target=application_target(application.name),
+                source_ip=source_ip,
+                details={
+                    "application_name": application.name,
+                    "executor_id": record.executor.executor_id,
+                    "app_version": record.app_version,
+                    **details,
+                },
+                recovery_id=record.id,
+            ),
+        )
+
+
+async def _get(
+    work: UnitOfWork, recovery_id: RecoveryId, application: ApplicationRef | None
+) -> RecoveryRecord:
+    record = await work.recoveries.find(recovery_id)
+    if record is None or (
+        application is not None and record.executor.application.id != application.id
+    ):
+        raise NotFoundError("recovery", recovery_id)
+    return record
+
+
+async def _get_open(
+    work: UnitOfWork, recovery_id: RecoveryId, application: ApplicationRef | None
+) -> RecoveryRecord:
+    record = await _get(work, recovery_id, application)
+    if record.state not in OPEN_STATES:
+        raise ConflictError(f"recovery {recovery_id} is {record.state.value} already")
+    return record
+
+
+async def _save(work: UnitOfWork, record: RecoveryRecord) -> RecoveryRecord:
+    if not await work.recoveries.save(record, expected_revision=record.revision):
+        raise ConflictError(f"recovery {record.id} has changed in this moment")
+    return replace(record, revision=record.revision + 1, updated_at=work.now)
+
+
+def _check_identity(location: str, text: str) -> None:
+    if not text.strip():
+        raise InvalidInputError(location, "must not be empty", text)
+    if len(text) > IDENTITY_LIMIT_CHARS:
+        raise InvalidInputError(
+            location, f"must have at most {IDENTITY_LIMIT_CHARS} characters"
+        )
+    _check_printable(location, text)
+
+
+def _check_printable(location: str, text: str) -> None:
+    if not text.isprintable():
+        raise InvalidInputError(location, "must hold printable characters only")
+
+
+def _unknown_dead(
+    ref: ExecutorRef, app_version: AppVersion, now: datetime
+) -> ExecutorRecord:
+    return ExecutorRecord(
+        ref=ref,
+        app_version=app_version,
+        hostname=None,
+        language=None,
+        dbos_version=None,
+        metadata=None,
+        status=ExecutorStatus.DEAD,
+        status_since=now,
+        created_at=now,
+        last_seen_at=now,
+        peer_address="",
+        owner=InstanceId(""),
+        epoch=Epoch(1),
+        connection_id=ConnectionId(""),
+        grace_started_at=None,
+        grace_is_fault=False,
+        dead_after=None,
+        unseen_starts=0,
+        last_error=None,
+    )

@@ -1,0 +1,223 @@
+"""
+How a row of the ledger changes: pure functions from one reading to the next.
+
+Each returns a new record and writes nothing; the caller saves it, guarded by the
+revision that it read. `now` is the database's clock.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from relay.ids import AppVersion, Epoch, ExecutorRef, RecoveryId
+from relay.records import RecoveryRecord, RecoveryState
+from relay.recovery.policy import (
+    Acknowledged,
+    BackOff,
+    Finding,
+    Finish,
+    Hold,
+    NoAnswer,
+    NobodyResponsive,
+    NobodyToAsk,
+    NothingPending,
+    Order,
+    OrderOutcome,
+    Refused,
+    Rest,
+    Strand,
+    Unanswerable,
+    Unanswered,
+    Undelivered,
+    Wait,
+    Withdrawn,
+    WorkRemains,
+)
+
+
+def open_recovery(
+    *,
+    recovery_id: RecoveryId,
+    executor: ExecutorRef,
+    app_version: AppVersion,
+    epoch: Epoch,
+    now: datetime,
+) -> RecoveryRecord:
+    """The row of a new death, due at once."""
+    return RecoveryRecord(
+        id=recovery_id,
+        executor=executor,
+        app_version=app_version,
+        epoch=epoch,
+        state=RecoveryState.READY,
+        revision=0,
+        opened_at=now,
+        updated_at=now,
+        next_attempt_at=now,
+        attempts=0,
+        failures=0,
+        claimed_by=None,
+        target=None,
+        ordered_at=None,
+        order_deadline=None,
+        pending_count=None,
+        pending_ids=(),
+        tried_versions=(),
+        reason=None,
+        is_verified=None,
+        closed_at=None,
+    )
+
+
+def noted(record: RecoveryRecord, finding: Finding) -> RecoveryRecord:
+    """What the question found; an answer that says nothing changes nothing."""
+    match finding:
+        case NothingPending():
+            return replace(record, pending_count=0, pending_ids=())
+        case WorkRemains(count=count, ids=ids):
+            return replace(record, pending_count=count, pending_ids=ids)
+        case Unanswerable() | NoAnswer() | NobodyToAsk() | NobodyResponsive():
+            return record
+        case _:
+            assert_never(finding)
+
+
+def ordered(
+    record: RecoveryRecord, order: Order, *, timeout: timedelta, now: datetime
+) -> RecoveryRecord:
+    """An order is about to be written; the claim stays until it is settled."""
+    tried = record.tried_versions
+    return replace(
+        record,
+        state=RecoveryState.ORDERED,
+        attempts=record.attempts + 1,
+        target=order.target,
+        ordered_at=now,
+        order_deadline=now + timeout,
+        tried_versions=(*tried, order.app_version) if order.is_foreign else tried,
+        next_attempt_at=None,
+        reason=None,
+    )
+
+
+def settled(
+    record: RecoveryRecord, before: RecoveryRecord, outcome: OrderOutcome
+) -> RecoveryRecord:
+    """
+    What became of the order, in the row as it is since the order was recorded.
+
+    Args:
+        before: the row as it was until then: an order that never left leaves no trace.
+    """
+    match outcome:
+        case Acknowledged() | Refused():
+            return replace(record, order_deadline=None)
+        case Unanswered():
+            return record
+        case Undelivered() | Withdrawn():
+            return replace(
+                record,
+                attempts=before.attempts,
+                target=before.target,
+                ordered_at=before.ordered_at,
+                order_deadline=before.order_deadline,
+                tried_versions=before.tried_versions,
+            )
+        case _:
+            assert_never(outcome)
+
+
+def rested(record: RecoveryRecord, rest: Rest, *, now: datetime) -> RecoveryRecord:
+    """The attempt is over, the row stays open and belongs to nobody."""
+    free = replace(record, claimed_by=None, reason=rest.reason)
+    match rest:
+        case Wait():
+            return replace(
+                free, state=RecoveryState.WAITING, next_attempt_at=None, failures=0
+            )
+        case Strand(delay=delay):
+            return replace(
+                free,
+                state=RecoveryState.STRANDED,
+                next_attempt_at=now + delay,
+                failures=0,
+            )
+        case BackOff(delay=delay):
+            return replace(
+                free,
+                state=RecoveryState.BACKOFF,
+                next_attempt_at=now + delay,
+                failures=record.failures + 1,
+            )
+        case Hold(delay=delay):
+            return replace(free, state=RecoveryState.READY, next_attempt_at=now + delay)
+        case _:
+            assert_never(rest)
+
+
+def finished(
+    record: RecoveryRecord, finish: Finish, *, now: datetime
+) -> RecoveryRecord:
+    """DONE; without proof when no connected SDK could give it."""
+    closed = _closed(record, RecoveryState.DONE, now=now)
+    return replace(
+        closed,
+        is_verified=finish.is_verified,
+        reason=None if finish.is_verified else "no connected SDK can verify it",
+    )
+
+
+def returned(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """The executor's row is no longer about this death."""
+    return replace(
+        _closed(record, RecoveryState.RETURNED, now=now),
+        reason="the executor is no longer dead",
+    )
+
+
+def abandoned(record: RecoveryRecord, reason: str, *, now: datetime) -> RecoveryRecord:
+    """An operator gave up on it."""
+    return replace(_closed(record, RecoveryState.ABANDONED, now=now), reason=reason)
+
+
+def released(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """An operator wants it tried now, as if for the first time."""
+    return replace(
+        record,
+        state=RecoveryState.READY,
+        next_attempt_at=now,
+        failures=0,
+        tried_versions=(),
+        reason=None,
+    )
+
+
+def orphaned(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """
+    Its attempt ended without a word, with the process or in an error.
+
+    The order, if there was one, may have been carried out: the deadline stays, and the
+    next attempt starts with the question like every other.
+    """
+    if record.state is RecoveryState.ORDERED:
+        return replace(
+            record,
+            state=RecoveryState.BACKOFF,
+            claimed_by=None,
+            next_attempt_at=now,
+            reason="the attempt ended while its order was out",
+        )
+    return replace(record, claimed_by=None)
+
+
+def _closed(
+    record: RecoveryRecord, state: RecoveryState, *, now: datetime
+) -> RecoveryRecord:
+    return replace(
+        record,
+        state=state,
+        claimed_by=None,
+        next_attempt_at=None,
+        order_deadline=None,
+        closed_at=now,
+    )

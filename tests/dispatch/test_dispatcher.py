@@ -1,0 +1,220 @@
+"""Whom the dispatcher asks, and when it asks the next."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from relay.dispatch import Dispatcher
+from relay.errors import (
+    ConnectionLostError,
+    ExecutorBusyError,
+    ExecutorFailedError,
+    NoExecutorError,
+    ReplyTimeoutError,
+    UnknownMessageError,
+)
+from relay.ids import ApplicationId, ApplicationRef, AppName, ExecutorId
+from relay.protocol.messages import ExecutorInfo, ExecutorInfoRequest
+from relay.protocol.sdk import capabilities_of
+from relay.testing.clock import FakeClock
+from tests.recovery.records import ORGANIZATION, SHOP, V1, dead_ref
+from tests.recovery.stage import (
+    MODERN,
+    FakePeer,
+    FakePeers,
+    Workflows,
+    failing,
+    lost,
+    silence,
+)
+
+OTHER = ApplicationRef(ApplicationId("app-other"), ORGANIZATION, AppName("other"))
+QUESTION = ExecutorInfoRequest()
+MINUTE = timedelta(minutes=1)
+
+
+class Room:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.peers = FakePeers()
+        self.dispatcher = Dispatcher(self.peers, self.clock)
+
+    def connect(
+        self,
+        name: str,
+        *,
+        in_flight: int = 0,
+        is_responsive: bool = True,
+        application: ApplicationRef = SHOP,
+    ) -> FakePeer:
+        peer = FakePeer(
+            dead_ref(name, application),
+            ExecutorInfo(ExecutorId(name), V1, None, None, None, None),
+            capabilities_of(MODERN),
+            Workflows(),
+            self.clock,
+            in_flight=in_flight,
+            is_responsive=is_responsive,
+        )
+        self.peers.peers.append(peer)
+        return peer
+
+    async def ask(self, *, attempt_timeout: timedelta | None = None) -> str:
+        peer, info = await self.dispatcher.ask_any(
+            SHOP, QUESTION, MINUTE, attempt_timeout=attempt_timeout
+        )
+        assert info.executor_id == peer.ref.executor_id
+        return info.executor_id
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+async def test_nobody_connected_is_told_at_once(room: Room) -> None:
+    """Executors of other applications do not count."""
+    room.connect("foreign", application=OTHER)
+
+    with pytest.raises(NoExecutorError, match="shop"):
+        await room.ask()
+
+
+async def test_least_busy_executor_is_asked(room: Room) -> None:
+    """And nobody else."""
+    busy = room.connect("busy", in_flight=3)
+    room.connect("idle", in_flight=1)
+
+    assert await room.ask() == "idle"
+    assert busy.requests == []
+
+
+async def test_silent_executor_is_asked_last(room: Room) -> None:
+    """However idle it is; but it is asked when the others fail."""
+    room.connect("silent", is_responsive=False)
+    busy = room.connect("busy", in_flight=3)
+
+    assert await room.ask() == "busy"
+    busy.on(ExecutorInfoRequest, lost("busy", delivered=True))
+    assert await room.ask() == "silent"
+
+
+async def test_equal_executors_take_turns(room: Room) -> None:
+    """Three questions reach three executors."""
+    for name in ("a", "b", "c"):
+        room.connect(name)
+
+    assert {await room.ask() for _ in range(3)} == {"a", "b", "c"}
+
+
+async def test_preferred_executor_is_asked_before_an_idler_one(room: Room) -> None:
+    """A preference beats the load, but not silence."""
+    room.connect("idle")
+    room.connect("wanted", in_flight=5)
+    room.connect("mute", is_responsive=False)
+    ranks = {"mute": 0, "wanted": 1, "idle": 2}
+
+    peer, _ = await room.dispatcher.ask_any(
+        SHOP, QUESTION, MINUTE, prefer=lambda peer: ranks[peer.ref.executor_id]
+    )
+
+    assert peer.ref.executor_id == "wanted"
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+async def test_next_executor_is_asked_when_one_is_lost(
+    room: Room, delivered: bool
+) -> None:
+    """Requests to any executor can be repeated."""
+    room.connect("first").on(ExecutorInfoRequest, lost("first", delivered=delivered))
+    room.connect("second", in_flight=1)
+
+    assert await room.ask() == "second"
+
+
+async def test_next_executor_is_asked_when_one_takes_no_more(room: Room) -> None:
+    """Nothing was queued there."""
+    busy = ExecutorBusyError(ExecutorId("first"), 1000)
+    room.connect("first").on(ExecutorInfoRequest, failing(busy))
+    room.connect("second", in_flight=1)
+
+    assert await room.ask() == "second"
+
+
+async def test_next_executor_is_asked_when_one_is_slow(room: Room) -> None:
+    """Each gets the span of one try."""
+    room.connect("slow").on(ExecutorInfoRequest, silence)
+    room.connect("second", in_flight=1)
+
+    asking = asyncio.gather(room.ask(attempt_timeout=timedelta(seconds=5)))
+    await room.clock.advance(timedelta(seconds=5))
+
+    [answered_by] = await asking
+    assert answered_by == "second"
+
+
+async def test_whole_time_is_bounded(room: Room) -> None:
+    """Nobody is begun with when the time is spent."""
+    silent = [room.connect(f"silent-{n}") for n in range(30)]
+    for peer in silent:
+        peer.on(ExecutorInfoRequest, silence)
+
+    asking = asyncio.gather(
+        room.ask(attempt_timeout=timedelta(seconds=25)), return_exceptions=True
+    )
+    await room.clock.advance(MINUTE)
+
+    [outcome] = await asking
+    assert isinstance(outcome, ReplyTimeoutError)
+    assert sum(len(peer.requests) for peer in silent) == 3
+    assert outcome.timeout == timedelta(seconds=10)
+
+
+async def test_last_failure_is_told(room: Room) -> None:
+    """When everybody was lost, the caller learns of the last one."""
+    room.connect("first").on(ExecutorInfoRequest, lost("first", delivered=True))
+    room.connect("second", in_flight=1).on(
+        ExecutorInfoRequest, lost("second", delivered=False)
+    )
+
+    with pytest.raises(ConnectionLostError) as caught:
+        await room.ask()
+
+    assert caught.value.executor == "second"
+
+
+async def test_error_of_an_executor_is_not_asked_for_twice(room: Room) -> None:
+    """It answered; the others would say the same."""
+    room.connect("first").on(
+        ExecutorInfoRequest, failing(ExecutorFailedError(ExecutorId("first"), "no"))
+    )
+    second = room.connect("second", in_flight=1)
+
+    with pytest.raises(ExecutorFailedError):
+        await room.ask()
+
+    assert second.requests == []
+
+
+async def test_executor_that_knows_the_message_is_found(room: Room) -> None:
+    """Fleets may be mixed."""
+    room.connect("old").on(ExecutorInfoRequest, failing(unknown("old")))
+    room.connect("new", in_flight=1)
+
+    assert await room.ask() == "new"
+
+
+async def test_message_that_nobody_knows_is_told(room: Room) -> None:
+    """Also when another executor was lost on the way."""
+    room.connect("old").on(ExecutorInfoRequest, failing(unknown("old")))
+    room.connect("gone", in_flight=1).on(
+        ExecutorInfoRequest, lost("gone", delivered=False)
+    )
+
+    with pytest.raises(UnknownMessageError):
+        await room.ask()
+
+
+def unknown(name: str) -> UnknownMessageError:
+    return UnknownMessageError(ExecutorId(name), "Unknown message type")

@@ -1,0 +1,577 @@
+"""The ledger on every engine: what operators and the engine may do to a row."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from relay.errors import ConflictError, InvalidInputError, NotFoundError
+from relay.ids import (
+    ApplicationId,
+    ApplicationRef,
+    AppName,
+    AppVersion,
+    Epoch,
+    ExecutorId,
+    InstanceId,
+    RecoveryId,
+    WorkflowId,
+)
+from relay.liveness.states import ExecutorStatus
+from relay.records import (
+    AuditStatus,
+    AuditSubject,
+    RecoveryRecord,
+    RecoveryState,
+    VersionPolicy,
+)
+from relay.recovery import Ledger
+from relay.recovery.policy import BackOff, Finish, Hold, Order, Strand, Wait
+from tests.recovery.records import (
+    ME,
+    ORGANIZATION,
+    SHOP,
+    V1,
+    V2,
+    dead_ref,
+    make_executor,
+)
+from tests.recovery.stage import Stage
+
+OTHER = ApplicationRef(ApplicationId("app-other"), ORGANIZATION, AppName("other"))
+SOMEBODY = AuditSubject(kind="user", id="u-1", display="Somebody")
+NEXT = InstanceId("next")
+ORDER = Order(ExecutorId("peer"), V1, is_foreign=False)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def ledger(stage: Stage) -> Ledger:
+    return Ledger(stage.store, stage.audit)
+
+
+async def claim_one(stage: Stage, instance_id: InstanceId = ME) -> RecoveryRecord:
+    [claim] = await stage.make_books(instance_id).claim(10)
+    return claim.record
+
+
+async def order_one(stage: Stage) -> RecoveryRecord:
+    record = await claim_one(stage)
+    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+    assert ordered is not None
+    return ordered
+
+
+# --- the engine's side ---------------------------------------------------------------
+
+
+async def test_due_row_is_claimed_once(stage: Stage) -> None:
+    """A claimed row is not due for anybody else."""
+    recovery = await stage.bury()
+    books = stage.make_books()
+
+    assert await books.find_due_in() == timedelta(0)
+    [claim] = await books.claim(10)
+
+    assert claim.record.id == recovery
+    assert claim.record.claimed_by == ME
+    assert await books.claim(10) == []
+    assert await books.find_due_in() is None
+
+
+async def test_claim_brings_the_version_policy(stage: Stage) -> None:
+    """The setting of the row's own application."""
+    await stage.add_application(OTHER, version_policy=VersionPolicy.ANY)
+    await stage.bury()
+    await stage.bury("alone", application=OTHER)
+
+    claims = await stage.make_books().claim(10)
+
+    assert {c.record.executor.executor_id: c.version_policy for c in claims} == {
+        "dead": VersionPolicy.SAME,
+        "alone": VersionPolicy.ANY,
+    }
+
+
+async def test_order_is_recorded_with_its_facts(stage: Stage) -> None:
+    """The row and the audit entry stand before anything is sent."""
+    recovery = await stage.bury()
+    record = replace(
+        await claim_one(stage), pending_count=1, pending_ids=(WorkflowId("w-1"),)
+    )
+
+    await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+
+    stored = await stage.find(recovery)
+    assert stored.state is RecoveryState.ORDERED
+    assert (stored.target, stored.attempts) == ("peer", 1)
+    assert stored.order_deadline == stage.clock.now() + MINUTE
+    assert (stored.pending_count, stored.pending_ids) == (1, ("w-1",))
+    [entry] = [r.entry for r in await stage.list_story(recovery)]
+    assert entry.operation == "recovery.order"
+    assert entry.status is AuditStatus.SUCCESS
+    assert entry.subject.id == "relay"
+    assert entry.target is not None
+    assert entry.target.id == "shop"
+
+
+@pytest.mark.parametrize(
+    "status", [ExecutorStatus.HEALTHY, ExecutorStatus.DISCONNECTED]
+)
+async def test_nobody_but_the_dead_is_ordered_away(
+    stage: Stage, status: ExecutorStatus
+) -> None:
+    """The executor's row decides, under lock; the recovery is closed."""
+    recovery = await stage.bury()
+    record = await claim_one(stage)
+    await change_executor(stage, status=status)
+
+    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+
+    assert ordered is None
+    assert (await stage.find(recovery)).state is RecoveryState.RETURNED
+
+
+async def test_order_of_an_older_death_is_not_sent(stage: Stage) -> None:
+    """The executor came back and died again: another row is about that."""
+    recovery = await stage.bury()
+    record = await claim_one(stage)
+    await change_executor(stage, epoch=4)
+
+    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+
+    assert ordered is None
+    assert (await stage.find(recovery)).state is RecoveryState.RETURNED
+
+
+async def test_late_proof_does_not_delete_a_returned_executor(stage: Stage) -> None:
+    """Order sent, executor back, "nothing is pending" arrives: the record stays."""
+    recovery = await stage.bury()
+    record = await order_one(stage)
+    await change_executor(stage, status=ExecutorStatus.HEALTHY)
+
+    is_finished = await stage.make_books().finish(record, Finish(is_verified=True))
+
+    assert not is_finished
+    assert await stage.find_executor() is not None
+    assert (await stage.find(recovery)).state is RecoveryState.RETURNED
+    assert "executor.delete" not in await stage.list_operations(recovery)
+
+
+async def test_late_proof_does_not_delete_after_abandonment(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """The operator's word is final, and the transaction changes nothing at all."""
+    recovery = await stage.bury()
+    record = await order_one(stage)
+    await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
+
+    is_finished = await stage.make_books().finish(record, Finish(is_verified=True))
+
+    assert not is_finished
+    assert await stage.find_executor() is not None
+    assert (await stage.find(recovery)).state is RecoveryState.ABANDONED
+    assert await stage.list_operations(recovery) == [
+        "recovery.order",
+        "recovery.abandon",
+    ]
+
+
+async def test_proof_deletes_the_record_and_leaves_a_tombstone(stage: Stage) -> None:
+    """One transaction: DONE, no executor, a tombstone, two audit entries."""
+    recovery = await stage.bury()
+    record = await order_one(stage)
+
+    assert await stage.make_books().finish(record, Finish(is_verified=True))
+
+    assert (await stage.find(recovery)).state is RecoveryState.DONE
+    assert await stage.find_executor() is None
+    async with stage.store.read() as work:
+        tombstone = await work.tombstones.find(dead_ref().key)
+    assert tombstone is not None
+    assert tombstone.recovery_id == recovery
+    assert (await stage.list_operations(recovery))[1:] == [
+        "recovery.verify",
+        "executor.delete",
+    ]
+
+
+async def test_proof_about_another_version_keeps_the_record(stage: Stage) -> None:
+    """Nobody asked about the version that the executor ran last."""
+    await stage.bury()
+    await change_executor(stage, app_version=V2)
+    record = await claim_one(stage)
+
+    assert await stage.make_books().finish(record, Finish(is_verified=True))
+
+    assert await stage.find_executor() is not None
+
+
+async def test_end_without_proof_keeps_the_record(stage: Stage) -> None:
+    """It is told as a failure, because nobody knows."""
+    recovery = await stage.bury()
+    record = await order_one(stage)
+
+    assert await stage.make_books().finish(record, Finish(is_verified=False))
+
+    assert await stage.find_executor() is not None
+    entry = (await stage.list_story(recovery))[-1].entry
+    assert entry.operation == "recovery.verify"
+    assert entry.status is AuditStatus.FAILURE
+    assert entry.details["is_verified"] is False
+
+
+@pytest.mark.parametrize(
+    ("rest", "state", "operations"),
+    [
+        (BackOff(MINUTE, "why"), RecoveryState.BACKOFF, ["recovery.fail"]),
+        (Strand(MINUTE, "no v1"), RecoveryState.STRANDED, ["recovery.strand"]),
+        (Wait("nobody"), RecoveryState.WAITING, []),
+        (Hold(MINUTE, "too early"), RecoveryState.READY, []),
+    ],
+)
+async def test_row_comes_to_rest_and_its_claim_ends(
+    stage: Stage,
+    rest: BackOff | Strand | Wait | Hold,
+    state: RecoveryState,
+    operations: list[str],
+) -> None:
+    """Anybody may claim it when it is due again."""
+    recovery = await stage.bury()
+    record = await claim_one(stage)
+
+    await stage.make_books().rest(record, rest)
+
+    stored = await stage.find(recovery)
+    assert (stored.state, stored.claimed_by) == (state, None)
+    assert stored.reason == rest.reason
+    assert await stage.list_operations(recovery) == operations
+
+
+@pytest.mark.parametrize("rest", [BackOff(MINUTE, "x"), Wait("x"), Hold(MINUTE, "x")])
+async def test_order_without_effect_is_always_told(
+    stage: Stage, rest: BackOff | Wait | Hold
+) -> None:
+    """An order in the audit log is followed by what became of it."""
+    recovery = await stage.bury()
+
+    await stage.make_books().rest(await order_one(stage), rest)
+
+    entry = (await stage.list_story(recovery))[-1].entry
+    assert (entry.operation, entry.details["reason"]) == ("recovery.fail", "x")
+
+
+async def test_second_look_at_a_stranded_row_is_not_told(stage: Stage) -> None:
+    """It is stranded as before."""
+    recovery = await stage.bury()
+    books = stage.make_books()
+    await books.rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+    await stage.clock.advance(MINUTE)
+
+    await books.rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+
+    assert await stage.list_operations(recovery) == ["recovery.strand"]
+
+
+async def test_outcome_of_a_row_changed_meanwhile_is_dropped(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Neither the row nor the audit log shows it."""
+    recovery = await stage.bury()
+    record = await claim_one(stage)
+    await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
+
+    assert await stage.make_books().rest(record, BackOff(MINUTE, "why")) is None
+    assert await stage.make_books().order(record, ORDER, answer_within=MINUTE) is None
+
+    assert (await stage.find(recovery)).state is RecoveryState.ABANDONED
+    assert await stage.list_operations(recovery) == ["recovery.abandon"]
+
+
+async def test_recorded_order_is_recognised(stage: Stage) -> None:
+    """Asked again after a commit without an answer, it is neither lost nor doubled."""
+    recovery = await stage.bury()
+    record = await claim_one(stage)
+    books = stage.make_books()
+
+    first = await books.order(record, ORDER, answer_within=MINUTE)
+    second = await books.order(record, ORDER, answer_within=MINUTE)
+
+    assert second == first
+    assert (await stage.find(recovery)).attempts == 1
+    assert await stage.list_operations(recovery) == ["recovery.order"]
+
+
+async def test_orphaned_order_is_due_again(stage: Stage) -> None:
+    """The process that sent it is gone."""
+    recovery = await stage.bury()
+    await order_one(stage)
+
+    assert await stage.make_books(NEXT).release_orphans(set()) == 1
+
+    record = await stage.find(recovery)
+    assert record.state is RecoveryState.BACKOFF
+    assert record.next_attempt_at == stage.clock.now()
+    assert record.claimed_by is None
+    assert "recovery.fail" in await stage.list_operations(recovery)
+
+
+async def test_orphaned_claim_is_lifted_without_a_word(stage: Stage) -> None:
+    """Nothing had happened to that row yet."""
+    recovery = await stage.bury()
+    await claim_one(stage)
+
+    assert await stage.make_books(NEXT).release_orphans(set()) == 1
+
+    assert (await stage.find(recovery)).state is RecoveryState.READY
+    assert await stage.make_books(NEXT).claim(10) != []
+    assert await stage.list_operations(recovery) == []
+
+
+async def test_running_attempts_are_no_orphans(stage: Stage) -> None:
+    """Their rows stay claimed."""
+    recovery = await stage.bury()
+    await order_one(stage)
+
+    assert await stage.make_books().release_orphans({recovery}) == 0
+
+    assert (await stage.find(recovery)).state is RecoveryState.ORDERED
+
+
+# --- the operator's side -------------------------------------------------------------
+
+
+async def test_recoveries_are_listed_newest_first(stage: Stage, ledger: Ledger) -> None:
+    """Filtered by state, one application or all."""
+    await stage.add_application(OTHER)
+    old = await stage.bury("old")
+    await stage.clock.advance(MINUTE)
+    new = await stage.bury("new")
+    await stage.clock.advance(MINUTE)
+    foreign = await stage.bury("foreign", application=OTHER)
+    await ledger.abandon(old, "lost cause", by=SOMEBODY)
+
+    own = await ledger.list(SHOP)
+    ready = await ledger.list(SHOP, states={RecoveryState.READY})
+    second = await ledger.list(SHOP, limit=1, offset=1)
+    everything = await ledger.list_all()
+
+    assert [r.id for r in own] == [new, old]
+    assert [r.id for r in ready] == [new]
+    assert [r.id for r in second] == [old]
+    assert [r.id for r in everything] == [foreign, new, old]
+
+
+async def test_recovery_tells_its_story(stage: Stage, ledger: Ledger) -> None:
+    """Every audit entry of it, oldest first, and none of another."""
+    recovery = await stage.bury()
+    await order_one(stage)
+    await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
+
+    story = await ledger.get(recovery, application=SHOP)
+
+    assert story.record.state is RecoveryState.ABANDONED
+    assert [r.entry.operation for r in story.entries] == [
+        "recovery.order",
+        "recovery.abandon",
+    ]
+
+
+async def test_recovery_of_another_application_does_not_exist(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Whoever may see one application learns nothing of another."""
+    recovery = await stage.bury()
+
+    with pytest.raises(NotFoundError):
+        await ledger.get(recovery, application=OTHER)
+    with pytest.raises(NotFoundError):
+        await ledger.retry(recovery, by=SOMEBODY, application=OTHER)
+    with pytest.raises(NotFoundError):
+        await ledger.get(RecoveryId("unknown"))
+
+
+async def test_retry_makes_a_stranded_row_due(stage: Stage, ledger: Ledger) -> None:
+    """At once, with delays and tried versions forgotten, and told as a release."""
+    recovery = await stage.bury()
+    await stage.make_books().rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+
+    returned = await ledger.retry(recovery, by=SOMEBODY, source_ip="192.0.2.1")
+
+    stored = await stage.find(recovery)
+    assert stored == returned
+    assert stored.state is RecoveryState.READY
+    assert stored.next_attempt_at == stage.clock.now()
+    entry = (await stage.list_story(recovery))[-1].entry
+    assert entry.operation == "recovery.release"
+    assert entry.subject == SOMEBODY
+    assert entry.source_ip == "192.0.2.1"
+    assert entry.details["was"] == "STRANDED"
+
+
+async def test_retry_makes_a_waiting_row_due(stage: Stage, ledger: Ledger) -> None:
+    """Though nobody is connected, an operator may want to see it tried."""
+    recovery = await stage.bury()
+    await stage.make_books().rest(await claim_one(stage), Wait("nobody"))
+
+    await ledger.retry(recovery, by=SOMEBODY)
+
+    assert [c.record.id for c in await stage.make_books().claim(10)] == [recovery]
+
+
+async def test_retry_is_refused_while_an_attempt_runs(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Its order may be out; nothing changes and nothing is told."""
+    recovery = await stage.bury()
+    record = await order_one(stage)
+
+    with pytest.raises(ConflictError, match="being worked on"):
+        await ledger.retry(recovery, by=SOMEBODY)
+
+    assert await stage.find(recovery) == record
+    assert await stage.list_operations(recovery) == ["recovery.order"]
+
+
+async def test_closed_recovery_is_final(stage: Stage, ledger: Ledger) -> None:
+    """Neither tried again nor abandoned again."""
+    recovery = await stage.bury()
+    await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
+
+    with pytest.raises(ConflictError, match="ABANDONED"):
+        await ledger.retry(recovery, by=SOMEBODY)
+    with pytest.raises(ConflictError, match="ABANDONED"):
+        await ledger.abandon(recovery, "again", by=SOMEBODY)
+
+
+async def test_abandoning_deletes_nothing(stage: Stage, ledger: Ledger) -> None:
+    """The executor's record stays, the reason is kept and told."""
+    recovery = await stage.bury()
+
+    await ledger.abandon(recovery, "  lost cause ", by=SOMEBODY)
+
+    stored = await stage.find(recovery)
+    assert (stored.reason, stored.closed_at) == ("lost cause", stage.clock.now())
+    assert await stage.find_executor() is not None
+    [entry] = [r.entry for r in await stage.list_story(recovery)]
+    assert entry.details["reason"] == "lost cause"
+    assert entry.details["was"] == "READY"
+
+
+@pytest.mark.parametrize("reason", ["", "  \n", "x" * 1001, "nul\0"])
+async def test_abandoning_needs_a_reason(
+    stage: Stage, ledger: Ledger, reason: str
+) -> None:
+    """Without a usable one nothing changes."""
+    recovery = await stage.bury()
+
+    with pytest.raises(InvalidInputError) as caught:
+        await ledger.abandon(recovery, reason, by=SOMEBODY)
+
+    assert caught.value.location == "body.reason"
+    assert (await stage.find(recovery)).state is RecoveryState.READY
+
+
+async def test_abandoned_recovery_can_be_opened_anew(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """With the epoch of the executor's row, as the guard of every order."""
+    first = await stage.bury(epoch=3)
+    await ledger.abandon(first, "lost cause", by=SOMEBODY)
+
+    second = await ledger.order(SHOP, ExecutorId("dead"), V1, by=SOMEBODY)
+
+    assert second.id != first
+    assert second.epoch == 3
+    assert await stage.find(second.id) == second
+    [entry] = [r.entry for r in await stage.list_story(second.id)]
+    assert (entry.operation, entry.subject) == ("recovery.request", SOMEBODY)
+
+
+async def test_unknown_executor_gets_a_dead_row(stage: Stage, ledger: Ledger) -> None:
+    """Work of somebody whom Relay never saw can be recovered."""
+    record = await ledger.order(SHOP, ExecutorId("stranger"), V2, by=SOMEBODY)
+
+    executor = await stage.find_executor("stranger")
+    assert executor is not None
+    assert executor.status is ExecutorStatus.DEAD
+    assert executor.app_version == V2
+    assert executor.epoch == record.epoch == 1
+    assert [c.record for c in await stage.make_books().claim(10)] == [
+        replace(record, claimed_by=ME, revision=1)
+    ]
+
+
+async def test_deleted_executor_can_be_recovered_again(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """It was cut off but alive, claimed new work and died for good."""
+    await stage.bury()
+    books = stage.make_books()
+    await books.finish(await claim_one(stage), Finish(is_verified=True))
+
+    record = await ledger.order(SHOP, ExecutorId("dead"), V1, by=SOMEBODY)
+    assert await books.finish(await claim_one(stage), Finish(is_verified=True))
+
+    assert (await stage.find(record.id)).state is RecoveryState.DONE
+    assert await stage.find_executor() is None
+
+
+@pytest.mark.parametrize(
+    "status", [ExecutorStatus.HEALTHY, ExecutorStatus.DISCONNECTED]
+)
+async def test_living_executor_is_not_recovered(
+    stage: Stage, ledger: Ledger, status: ExecutorStatus
+) -> None:
+    """Its step in flight would run a second time."""
+    ref = dead_ref("alive")
+    async with stage.store.write() as work:
+        await work.executors.insert(make_executor(ref, status=status))
+
+    with pytest.raises(ConflictError, match=status.value):
+        await ledger.order(SHOP, ref.executor_id, V1, by=SOMEBODY)
+
+    assert await ledger.list_all() == []
+
+
+async def test_open_recovery_is_not_opened_twice(stage: Stage, ledger: Ledger) -> None:
+    """The answer names the one that is open."""
+    recovery = await stage.bury()
+
+    with pytest.raises(ConflictError, match=recovery):
+        await ledger.order(SHOP, ExecutorId("dead"), V1, by=SOMEBODY)
+
+
+async def test_unknown_application_has_no_recoveries(ledger: Ledger) -> None:
+    """It may have been deleted while the request was under way."""
+    with pytest.raises(NotFoundError):
+        await ledger.order(OTHER, ExecutorId("dead"), V1, by=SOMEBODY)
+
+
+@pytest.mark.parametrize("text", ["", " ", "x" * 513, "nul\0"])
+async def test_order_needs_an_id_and_a_version(ledger: Ledger, text: str) -> None:
+    """The location says which is wrong, and no row is made."""
+    with pytest.raises(InvalidInputError) as bad_id:
+        await ledger.order(SHOP, ExecutorId(text), V1, by=SOMEBODY)
+    with pytest.raises(InvalidInputError) as bad_version:
+        await ledger.order(SHOP, ExecutorId("dead"), AppVersion(text), by=SOMEBODY)
+
+    assert bad_id.value.location == "body.executorId"
+    assert bad_version.value.location == "body.appVersion"
+    assert await ledger.list_all() == []
+
+
+async def change_executor(
+    stage: Stage,
+    *,
+    status: ExecutorStatus = ExecutorStatus.DEAD,
+    epoch: int = 3,
+    app_version: AppVersion = V1,
+) -> None:
+    async with stage.store.write() as work:
+        before = await work.executors.find(dead_ref().key)
+        assert before is not None
+        changed = make_executor(status=status, epoch=epoch, app_version=app_version)
+        assert await work.executors.save(
+            changed, expected_epoch=Epoch(before.epoch), expected_status=before.status
+        )
