@@ -1,0 +1,66 @@
+"""What the monitor needs of the hub: who is on line, and a way to hang up."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from relay.hub.events import Loss
+from relay.ids import ApplicationId, ConnectionId, ExecutorRef, KeyName
+from relay.protocol.messages import ExecutorInfo
+
+
+class LiveConnection(Protocol):
+    """An open socket whose executor has said who it is."""
+
+    @property
+    def id(self) -> ConnectionId:
+        """The connection's own identity; never used twice."""
+        ...
+
+    @property
+    def ref(self) -> ExecutorRef:
+        """Which executor is at the other end."""
+        ...
+
+    @property
+    def info(self) -> ExecutorInfo:
+        """What it said about itself."""
+        ...
+
+    @property
+    def peer_address(self) -> str:
+        """Where it dialled from."""
+        ...
+
+    @property
+    def key_name(self) -> KeyName | None:
+        """The key it was admitted with; `None` where no key is needed."""
+        ...
+
+
+class Sockets(Protocol):
+    """The live connections of this server; `relay.hub.hub.Hub` is the real one."""
+
+    def find(self, ref: ExecutorRef) -> LiveConnection | None:
+        """The newest open socket of that executor."""
+        ...
+
+    def is_handshaking(self, application_id: ApplicationId) -> bool:
+        """Whether a socket of that application is open and has not said whose it is."""
+        ...
+
+    def collision(self, ref: ExecutorRef) -> bool:
+        """Whether several live processes use that executor id."""
+        ...
+
+    def list_last_seen(
+        self,
+    ) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:
+        """Each open socket's executor and when its last byte arrived."""
+        ...
+
+    def close_connection(
+        self, connection_id: ConnectionId, loss: Loss, code: int, reason: str
+    ) -> None:
+        """Close that socket; nothing happens if it is gone."""
+        ...
