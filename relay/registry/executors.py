@@ -1,0 +1,66 @@
+"""Executors as callers see them: the row, overlaid with what the socket knows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from relay.protocol.sdk import Sdk, capabilities_of
+from relay.records import ExecutorRecord
+from relay.registry.applications import get_application
+from relay.registry.ports import Sockets
+from relay.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorView:
+    """
+    One executor.
+
+    `last_seen_at` is live where a socket is open: rows follow it in batches only.
+    `in_flight` and `is_responsive` are those of the socket; without one nothing is in
+    flight and nothing is known against it. `is_safe` is False for an SDK so old that
+    recovering its workflows may run a finished step again.
+    """
+
+    record: ExecutorRecord
+    last_seen_at: datetime
+    in_flight: int
+    is_responsive: bool
+    is_collision: bool
+    is_safe: bool
+
+
+async def list_executors(
+    store: Store, sockets: Sockets, application: str
+) -> Sequence[ExecutorView]:
+    """
+    All executors of an application until recovery forgets them, oldest first.
+
+    Raises:
+        InvalidInputError: no application can have that name.
+        NotFoundError: no application has it.
+    """
+    async with store.read() as work:
+        owner = await get_application(work, application)
+        records = await work.executors.list_by_application(owner.ref.id)
+    return [
+        _view(record, sockets)
+        for record in sorted(records, key=lambda record: record.created_at)
+    ]
+
+
+def _view(record: ExecutorRecord, sockets: Sockets) -> ExecutorView:
+    live = sockets.find(record.ref)
+    capabilities = capabilities_of(Sdk(record.language, record.dbos_version))
+    return ExecutorView(
+        record=record,
+        last_seen_at=(
+            record.last_seen_at
+            if live is None
+            else max(record.last_seen_at, live.last_seen_at)
+        ),
+        in_flight=0 if live is None else live.in_flight,
+        is_responsive=live is None or live.is_responsive,
+        is_collision=sockets.collision(record.ref),
+        is_safe=capabilities.is_safe,
+    )

@@ -1,0 +1,241 @@
+"""The registry: one door to the use-cases, and the gatekeeper of the hub."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from relay.access import (
+    LOCAL_PRINCIPAL,
+    Permission,
+    Principal,
+    require,
+    require_permission,
+)
+from relay.audit import AuditWriter
+from relay.clock import Clock
+from relay.errors import (
+    AuthenticationError,
+    NotFoundError,
+    PermissionDeniedError,
+    StoreUnavailableError,
+)
+from relay.hub.handshake import Admission, Knock, Refusal
+from relay.ids import AppName
+from relay.records import AuditRecord, AuditStatus, AuditTarget
+from relay.registry.actor import LOCAL_ORGANIZATION, Actor
+from relay.registry.applications import Applications
+from relay.registry.audit_log import AuditQuery, list_audit
+from relay.registry.browsers import BrowserRules
+from relay.registry.executors import ExecutorView, list_executors
+from relay.registry.gate import Gate
+from relay.registry.keys import Keys
+from relay.registry.ports import Sockets
+from relay.registry.refusals import RefusalNotes
+from relay.settings import AuthMode, RelaySettings
+from relay.store import Store
+
+logger = structlog.get_logger(__name__)
+
+POLL_INTERVAL = timedelta(seconds=2)
+"""How often revocations made by another process are looked for."""
+
+OVERLAP = timedelta(seconds=60)
+"""A revocation is dated when its transaction begins and seen when it ends, and a socket
+may have been admitted just before: each one is acted on for this long."""
+
+REVOKED_REASON = "key revoked: reconnect with another, or be recovered elsewhere"
+
+
+class Registry:
+    """
+    Everything the REST edge and the command line ask about who and what exists.
+
+    `applications` and `keys` hold the use-cases on those; this class adds who is
+    asking, what they may do, and `run`, which makes revocations count that another
+    process (the command line) has made.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        audit: AuditWriter,
+        settings: RelaySettings,
+        clock: Clock,
+        hub: Sockets,
+        recheck_deadlines: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._audit = audit
+        self._settings = settings
+        self._clock = clock
+        self._hub = hub
+        self._seen_until: datetime | None = None
+        self.browsers = BrowserRules(settings)
+        self.keys = Keys(store=store, audit=audit)
+        self.applications = Applications(
+            store=store,
+            audit=audit,
+            settings=settings,
+            sockets=hub,
+            recheck_deadlines=recheck_deadlines,
+        )
+        self._gate = Gate(
+            store=store,
+            audit=audit,
+            settings=settings,
+            keys=self.keys,
+            browsers=self.browsers,
+            notes=RefusalNotes(clock),
+        )
+
+    async def admit(self, knock: Knock) -> Admission | Refusal:
+        """Decide on an upgrade request; never raises for what the client did."""
+        return await self._gate.admit(knock)
+
+    async def authenticate(self, token: str | None) -> Principal:
+        """
+        Who is asking.
+
+        In local mode everybody is the local user, whatever token is sent: clients
+        send the one they have.
+
+        Raises:
+            AuthenticationError: a key is needed, and this is none that lives.
+        """
+        if self._settings.auth is AuthMode.LOCAL:
+            return LOCAL_PRINCIPAL
+        if not token:
+            raise AuthenticationError("an API key is needed")
+        return await self.keys.authenticate(token)
+
+    async def authorize(
+        self, principal: Principal, permission: Permission, application: str
+    ) -> None:
+        """
+        Demand a permission on an application, which need not exist.
+
+        A key limited to some applications learns nothing about the others: one that
+        does not exist is outside its scope too.
+
+        Raises:
+            PermissionDeniedError: the permission is missing or the scope too narrow.
+        """
+        require_permission(principal, permission)
+        if principal.application_ids is None:
+            return
+        async with self._store.read() as work:
+            record = await work.applications.find(
+                LOCAL_ORGANIZATION, AppName(application)
+            )
+        if record is None:
+            raise PermissionDeniedError("this key does not cover the application")
+        require(principal, permission, record.ref.id)
+
+    async def revoke_key(self, actor: Actor, name: str) -> None:
+        """
+        Refuse a key from now on and close its sockets.
+
+        Executors that are cut off like this are recovered elsewhere once their grace
+        has passed, unless they come back with another key.
+
+        Raises:
+            NotFoundError: no living key has that name.
+        """
+        record = await self.keys.revoke(actor, name)
+        await self._hub.close_key(record.id, REVOKED_REASON)
+
+    async def list_executors(self, application: str) -> Sequence[ExecutorView]:
+        """The executors of an application; raises as `Applications.get` does."""
+        return await list_executors(self._store, self._hub, application)
+
+    async def list_audit(self, query: AuditQuery) -> Sequence[AuditRecord]:
+        """The matching audit entries, newest first."""
+        return await list_audit(self._store, query)
+
+    async def record_failure(
+        self,
+        actor: Actor,
+        operation: str,
+        target: AuditTarget | None,
+        details: Mapping[str, Any],
+    ) -> None:
+        """
+        Write down that a mutation was refused or failed.
+
+        It has its own transaction, since that of the mutation was rolled back. When
+        the store cannot take it the log has it: the caller's own error matters more.
+        """
+        entry = actor.entry(operation, target, details, status=AuditStatus.FAILURE)
+        try:
+            async with self._store.write() as work:
+                await self._audit.record(work, entry)
+        except StoreUnavailableError:
+            logger.warning(
+                "failure_not_audited",
+                operation=operation,
+                subject=actor.subject.display,
+                source_ip=actor.source_ip,
+            )
+
+    async def ping(self) -> None:
+        """
+        Ask the database whether it is there.
+
+        Raises:
+            StoreUnavailableError: it does not answer.
+        """
+        await self._store.ping()
+
+    async def run(self) -> None:
+        """Look for revocations and write last uses until cancelled."""
+        flushed_at = self._clock.monotonic()
+        is_down = False
+        while True:
+            try:
+                await self.close_revoked()
+                now = self._clock.monotonic()
+                if now - flushed_at >= self._settings.flush_interval_secs:
+                    await self.keys.flush()
+                    flushed_at = now
+                is_down = False
+            except StoreUnavailableError as error:
+                if not is_down:
+                    logger.warning("revocations_not_read", reason=error.reason)
+                is_down = True
+            await self._clock.sleep(POLL_INTERVAL)
+
+    async def finish(self) -> None:
+        """Write the last uses that are still in memory; at shutdown."""
+        try:
+            await self.keys.flush()
+        except StoreUnavailableError as error:
+            logger.warning("last_uses_lost", reason=error.reason)
+
+    async def close_revoked(self) -> None:
+        """
+        Close the sockets of keys that were revoked lately, by any process.
+
+        Raises:
+            StoreUnavailableError: try again; nothing is skipped.
+        """
+        async with self._store.read() as work:
+            now = work.now
+            since = (self._seen_until or now) - OVERLAP
+            revoked = await work.keys.list_revoked_since(since)
+        for record in revoked:
+            await self._hub.close_key(record.id, REVOKED_REASON)
+        self._seen_until = now
+
+
+def check_organization(name: str) -> None:
+    """
+    Demand the one organization there is.
+
+    Raises:
+        NotFoundError: for every other name, also for those no organization can have.
+    """
+    if name != LOCAL_ORGANIZATION:
+        raise NotFoundError("organization", name)
