@@ -1,0 +1,104 @@
+"""The application that uvicorn serves."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from relay import __version__
+from relay.errors import RelayError
+from relay.server import open_server
+from relay.settings import RelaySettings
+from relay_api.middleware import Fence, OwnHosts, RawPaths
+from relay_api.problems import problem_of
+from relay_api.routes import (
+    applications,
+    audit_logs,
+    contract,
+    executors,
+    health,
+    metrics,
+    permissions,
+    recoveries,
+    tokens,
+)
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def create_app(settings: RelaySettings) -> FastAPI:
+    """
+    Relay's HTTP surface; its lifespan opens the server and closes it.
+
+    The routes find the server in the lifespan's state, as does the socket protocol
+    its hub.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        async with open_server(settings) as server:
+            yield {"server": server, "hub": server.hub}
+
+    app = FastAPI(
+        title="Relay",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url=None,  # the contract is a file, see `routes.contract`
+        redirect_slashes=False,
+    )
+    for resource in (
+        applications,
+        executors,
+        tokens,
+        permissions,
+        audit_logs,
+        recoveries,
+        metrics,
+        health,
+        contract,
+    ):
+        app.include_router(resource.router)
+    app.add_exception_handler(RelayError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_error)
+    app.add_exception_handler(HTTPException, _answer_routing_error)
+    # The last one added sees a request first.
+    app.add_middleware(RawPaths, root_path=settings.root_path)
+    app.add_middleware(OwnHosts, settings=settings)
+    app.add_middleware(Fence)
+    return app
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    del request
+    return problem_of(error).to_response()
+
+
+async def _answer_routing_error(request: Request, error: Exception) -> Response:
+    """
+    Answer 404 and 405 of the router, and what a route says in the router's words.
+
+    The router knows one route that has the path and another method; `Allow` has to
+    name the methods of all of them.
+    """
+    answer = problem_of(error).to_response()
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        answer.headers["Allow"] = ", ".join(_list_methods(request))
+    return answer
+
+
+def _list_methods(request: Request) -> list[str]:
+    scope = {key: request.scope[key] for key in ("type", "path", "root_path")}
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**scope, "method": method, "headers": []})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]

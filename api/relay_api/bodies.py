@@ -1,0 +1,110 @@
+"""
+Reading JSON bodies.
+
+The framework would parse a body before it runs any dependency, so that a stranger's
+malformed request would be told what is wrong with it before it is told to go away, and
+nobody could write down who sent it. Here the body is a dependency like the others, and
+the order of a route's parameters decides.
+"""
+
+from collections.abc import Awaitable, Callable
+from email.message import Message
+from typing import Any, TypeVar
+
+from fastapi import Depends
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+from relay.errors import MalformedInputError
+
+LARGEST_BODY = 1024 * 1024
+"""In bytes. No request of this version carries payloads."""
+
+ShapeT = TypeVar("ShapeT", bound=BaseModel)
+
+
+def json_body(shape: type[ShapeT], *, required: bool = True) -> Any:
+    """
+    A dependency that reads the body as `shape`, in strict JSON types.
+
+    An optional body that is missing reads as `shape()`.
+
+    The route that uses it may raise:
+        HTTPException: 413 or 415.
+        MalformedInputError: the body is not JSON.
+        RequestValidationError: it is, and does not have the shape.
+    """
+
+    async def read(request: Request) -> ShapeT:
+        text = await _read_bytes(request)
+        if not text and not required:
+            return shape()
+        if not text:
+            raise RequestValidationError(
+                [{"type": "missing", "loc": ("body",), "msg": "a body is required"}]
+            )
+        check_is_json(request)
+        try:
+            return shape.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            raise _translate(error) from None
+
+    reader: Callable[[Request], Awaitable[ShapeT]] = read
+    return Depends(reader)
+
+
+def describe_body(shape: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """
+    The body of a route for its OpenAPI description (`openapi_extra`).
+
+    Enumerations in it have to be part of an answer too: the framework describes those.
+    """
+    schema = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {
+        "requestBody": {
+            "required": required,
+            "content": {"application/json": {"schema": schema}},
+        }
+    }
+
+
+def check_is_json(request: Request) -> None:
+    """
+    Demand a JSON content type.
+
+    Raises:
+        HTTPException: 415.
+    """
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "")
+    media_type = header.get_content_type()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise HTTPException(415, "the body must be sent as application/json")
+
+
+async def _read_bytes(request: Request) -> bytes:
+    text = bytearray()
+    try:
+        async for chunk in request.stream():
+            text += chunk
+            if len(text) > LARGEST_BODY:
+                raise HTTPException(
+                    413, f"the body is larger than {LARGEST_BODY} bytes"
+                )
+    except ClientDisconnect:
+        raise MalformedInputError("the body was not sent completely") from None
+    return bytes(text)
+
+
+def _translate(error: ValidationError) -> Exception:
+    details = error.errors(include_url=False, include_context=False)
+    if details[0]["type"] == "json_invalid":
+        return MalformedInputError("the body is not JSON")
+    return RequestValidationError(
+        [{**detail, "loc": ("body", *detail["loc"])} for detail in details]
+    )

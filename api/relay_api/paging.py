@@ -1,0 +1,46 @@
+"""Limits and offsets of listings."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from relay.errors import MalformedInputError
+from relay_api.shapes import INT64_MAX
+
+DEFAULT_LIMIT = 100
+LARGEST_LIMIT = 1000
+
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+def parse_number(text: object) -> object:
+    """
+    A decimal number, in digits only.
+
+    Raises:
+        ValueError: anything that merely looks like one (`1.0`, `1_000`, ` 1`).
+    """
+    if isinstance(text, str):
+        if not _NUMBER.fullmatch(text):
+            raise ValueError("must be a whole number")
+        return int(text)
+    return text
+
+
+_Number = BeforeValidator(parse_number)
+
+Limit = Annotated[int, _Number, Field(ge=1, le=INT64_MAX)]
+Offset = Annotated[int, _Number, Field(ge=0, le=INT64_MAX)]
+
+
+def check_limit(limit: int) -> int:
+    """
+    `limit`, if one page may hold that many.
+
+    Raises:
+        MalformedInputError: it may not; the contract wants 400 for this one.
+    """
+    if limit > LARGEST_LIMIT:
+        raise MalformedInputError(f"a page holds {LARGEST_LIMIT} entries at most")
+    return limit

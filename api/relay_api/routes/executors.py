@@ -1,0 +1,121 @@
+"""Executors of an application: as in the contract, and all that Relay knows."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+
+from relay.access import Permission
+from relay.liveness.states import ExecutorStatus
+from relay.registry import Actor, ExecutorView
+from relay_api.dependencies import ApplicationName, ServerHere, reads_application
+from relay_api.shapes import Answer, Instant
+
+router = APIRouter()
+
+
+class Executor(Answer):
+    """An executor; `updatedAt` is its last sign of life."""
+
+    executor_id: str
+    app_id: str
+    app_version: str
+    status: ExecutorStatus
+    host_id: str | None
+    hostname: str | None
+    created_at: Instant
+    updated_at: Instant
+    language: str | None
+    dbos_version: str | None
+    executor_metadata: dict[str, Any] | None
+
+
+class ExecutorDetail(Answer):
+    """
+    An executor with what the contract's closed shape has no room for.
+
+    `since` dates the status, `deadAfter` is when a DISCONNECTED one becomes DEAD.
+    `inFlight` counts requests that it has not answered yet. `collision`: several live
+    processes use its id. `recoverable` is false for an SDK so old that recovering its
+    workflows may repeat finished steps.
+    """
+
+    executor_id: str
+    app_version: str
+    status: ExecutorStatus
+    since: Instant
+    dead_after: Instant | None
+    created_at: Instant
+    last_seen_at: Instant
+    hostname: str | None
+    peer_address: str
+    language: str | None
+    dbos_version: str | None
+    in_flight: int
+    unresponsive: bool
+    collision: bool
+    recoverable: bool
+    last_error: str | None
+
+
+@router.get("/v2/orgs/{orgName}/apps/{appName}/executors", operation_id="listExecutors")
+async def list_executors(
+    _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
+    server: ServerHere,
+    name: ApplicationName,
+) -> list[Executor]:
+    """All executors that are not forgotten yet, DEAD ones included, oldest first."""
+    views = await server.registry.list_executors(name)
+    return [_to_executor(view) for view in views]
+
+
+@router.get(
+    "/relay/v1/orgs/{orgName}/apps/{appName}/executors",
+    operation_id="listRelayExecutors",
+)
+async def list_executor_details(
+    _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
+    server: ServerHere,
+    name: ApplicationName,
+) -> list[ExecutorDetail]:
+    """The same executors, with all that Relay knows of them."""
+    views = await server.registry.list_executors(name)
+    return [_to_detail(view) for view in views]
+
+
+def _to_executor(view: ExecutorView) -> Executor:
+    record = view.record
+    return Executor(
+        executor_id=record.ref.executor_id,
+        app_id=record.ref.application.id,
+        app_version=record.app_version,
+        status=record.status,
+        host_id=None,
+        hostname=record.hostname,
+        created_at=record.created_at,
+        updated_at=view.last_seen_at,
+        language=record.language,
+        dbos_version=record.dbos_version,
+        executor_metadata=None if record.metadata is None else dict(record.metadata),
+    )
+
+
+def _to_detail(view: ExecutorView) -> ExecutorDetail:
+    record = view.record
+    return ExecutorDetail(
+        executor_id=record.ref.executor_id,
+        app_version=record.app_version,
+        status=record.status,
+        since=record.status_since,
+        dead_after=record.dead_after,
+        created_at=record.created_at,
+        last_seen_at=view.last_seen_at,
+        hostname=record.hostname,
+        peer_address=record.peer_address,
+        language=record.language,
+        dbos_version=record.dbos_version,
+        in_flight=view.in_flight,
+        unresponsive=not view.is_responsive,
+        collision=view.is_collision,
+        recoverable=view.is_safe,
+        last_error=record.last_error,
+    )

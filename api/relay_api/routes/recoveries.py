@@ -1,0 +1,240 @@
+"""Recoveries: `/relay/v1/orgs/{orgName}/apps/{appName}/recoveries`."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from relay.access import Permission
+from relay.ids import ApplicationRef, AppVersion, ExecutorId, RecoveryId
+from relay.records import AuditRecord, AuditStatus, RecoveryRecord, RecoveryState
+from relay.recovery import RecoveryStory
+from relay.registry import Actor
+from relay.server import Server
+from relay_api.bodies import describe_body, json_body
+from relay_api.dependencies import (
+    ApplicationName,
+    RecoveryPathId,
+    ServerHere,
+    changes_application,
+    reads_application,
+)
+from relay_api.paging import DEFAULT_LIMIT, Limit, Offset, check_limit
+from relay_api.shapes import Answer, Instant, Order
+
+router = APIRouter(prefix="/relay/v1/orgs/{orgName}/apps/{appName}/recoveries")
+
+
+class Recovery(Answer):
+    """
+    One death of one executor, and where its recovery stands.
+
+    `pendingCount` is what the last question found: null before the first one, 101 for
+    "more than 100"; `pendingIds` are the first of them. `target` is the executor that
+    was last ordered to take over. `verified` is false when no connected SDK could tell
+    whether work remains.
+    """
+
+    id: str
+    executor_id: str
+    app_version: str
+    state: RecoveryState
+    opened_at: Instant
+    updated_at: Instant
+    closed_at: Instant | None
+    next_attempt_at: Instant | None
+    attempts: int
+    target: str | None
+    ordered_at: Instant | None
+    order_deadline: Instant | None
+    pending_count: int | None
+    pending_ids: list[str]
+    tried_versions: list[str]
+    reason: str | None
+    verified: bool | None
+
+
+class Happening(Answer):
+    """One entry of a recovery's story."""
+
+    time: Instant
+    operation: str
+    status: AuditStatus
+    subject: str
+    details: dict[str, Any]
+
+
+class RecoveryDetail(Recovery):
+    """A recovery with everything that happened, oldest first."""
+
+    story: list[Happening]
+
+
+class RecoveryOrder(Order):
+    """Whose work to recover."""
+
+    executor_id: str
+    app_version: str
+
+
+class Abandonment(Order):
+    """Why nobody is to finish the work."""
+
+    reason: str
+
+
+@router.get("", operation_id="listRecoveries")
+async def list_recoveries(
+    _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
+    server: ServerHere,
+    name: ApplicationName,
+    state: Annotated[list[RecoveryState] | None, Query()] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+) -> list[Recovery]:
+    """The recoveries of an application, newest first; `state` may be repeated."""
+    records = await server.ledger.list(
+        await _application(server, name),
+        states=frozenset(state) if state else None,
+        limit=check_limit(limit),
+        offset=offset,
+    )
+    return [Recovery(**_to_fields(record)) for record in records]
+
+
+@router.post(
+    "",
+    operation_id="orderRecovery",
+    status_code=201,
+    openapi_extra=describe_body(RecoveryOrder),
+)
+async def order_recovery(
+    request: Request,
+    response: Response,
+    caller: Annotated[
+        Actor, changes_application(Permission.APPLICATION_WRITE, "recovery.request")
+    ],
+    server: ServerHere,
+    name: ApplicationName,
+    body: Annotated[RecoveryOrder, json_body(RecoveryOrder)],
+) -> Recovery:
+    """
+    Have the work of an executor recovered that no death has put into the ledger.
+
+    For executors that Relay never saw or has forgotten, and for those whose recovery
+    was abandoned.
+    """
+    record = await server.ledger.order(
+        await _application(server, name),
+        ExecutorId(body.executor_id),
+        AppVersion(body.app_version),
+        by=caller.subject,
+        source_ip=caller.source_ip,
+    )
+    response.headers["Location"] = f"{request.url.path}/{quote(record.id, safe='')}"
+    return Recovery(**_to_fields(record))
+
+
+@router.get("/{recoveryId}", operation_id="getRecovery")
+async def get_recovery(
+    _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
+    server: ServerHere,
+    name: ApplicationName,
+    recovery_id: RecoveryPathId,
+) -> RecoveryDetail:
+    """One recovery with its whole story."""
+    story = await server.ledger.get(
+        RecoveryId(recovery_id), application=await _application(server, name)
+    )
+    return _to_detail(story)
+
+
+@router.post("/{recoveryId}/retry", operation_id="retryRecovery")
+async def retry_recovery(
+    caller: Annotated[
+        Actor, changes_application(Permission.APPLICATION_WRITE, "recovery.release")
+    ],
+    server: ServerHere,
+    name: ApplicationName,
+    recovery_id: RecoveryPathId,
+) -> Recovery:
+    """Make an open recovery due now, whatever it waits for."""
+    record = await server.ledger.retry(
+        RecoveryId(recovery_id),
+        by=caller.subject,
+        source_ip=caller.source_ip,
+        application=await _application(server, name),
+    )
+    return Recovery(**_to_fields(record))
+
+
+@router.post(
+    "/{recoveryId}/abandon",
+    operation_id="abandonRecovery",
+    openapi_extra=describe_body(Abandonment),
+)
+async def abandon_recovery(
+    caller: Annotated[
+        Actor, changes_application(Permission.APPLICATION_WRITE, "recovery.abandon")
+    ],
+    server: ServerHere,
+    name: ApplicationName,
+    recovery_id: RecoveryPathId,
+    body: Annotated[Abandonment, json_body(Abandonment)],
+) -> Recovery:
+    """Close an open recovery for good; its work stays where it is."""
+    record = await server.ledger.abandon(
+        RecoveryId(recovery_id),
+        body.reason,
+        by=caller.subject,
+        source_ip=caller.source_ip,
+        application=await _application(server, name),
+    )
+    return Recovery(**_to_fields(record))
+
+
+async def _application(server: Server, name: str) -> ApplicationRef:
+    view = await server.registry.applications.get(name)
+    return view.record.ref
+
+
+def _to_detail(story: RecoveryStory) -> RecoveryDetail:
+    return RecoveryDetail(
+        **_to_fields(story.record),
+        story=[_to_happening(record) for record in story.entries],
+    )
+
+
+def _to_happening(record: AuditRecord) -> Happening:
+    entry = record.entry
+    return Happening(
+        time=record.emitted_at,
+        operation=entry.operation,
+        status=entry.status,
+        subject=entry.subject.display,
+        details=dict(entry.details),
+    )
+
+
+def _to_fields(record: RecoveryRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "executor_id": record.executor.executor_id,
+        "app_version": record.app_version,
+        "state": record.state,
+        "opened_at": record.opened_at,
+        "updated_at": record.updated_at,
+        "closed_at": record.closed_at,
+        "next_attempt_at": record.next_attempt_at,
+        "attempts": record.attempts,
+        "target": record.target,
+        "ordered_at": record.ordered_at,
+        "order_deadline": record.order_deadline,
+        "pending_count": record.pending_count,
+        "pending_ids": list(record.pending_ids),
+        "tried_versions": list(record.tried_versions),
+        "reason": record.reason,
+        "verified": record.is_verified,
+    }

@@ -1,0 +1,97 @@
+"""What the shapes of all resources share: names, instants, numbers."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from relay.settings import RelaySettings
+
+INT64_MAX = 2**63 - 1
+
+_RFC_3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?([Zz]|[+-]\d\d:\d\d)"
+)
+
+
+class Answer(BaseModel):
+    """What Relay sends: camel case, every required key there, also when null."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class Order(BaseModel):
+    """
+    What a caller sends: camel case only, and nothing Relay does not know.
+
+    Every answer of the contract may carry `$schema`, and clients send back what they
+    got, so that it is accepted in every body and ignored.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+    schema_url: Any = Field(None, validation_alias="$schema", exclude=True)
+
+
+def format_instant(instant: datetime) -> str:
+    """`instant` as RFC 3339 in UTC, with `Z` and milliseconds (cut, not rounded)."""
+    utc = instant.astimezone(UTC).replace(tzinfo=None)
+    return utc.isoformat(timespec="milliseconds") + "Z"
+
+
+def parse_instant(text: object) -> datetime:
+    """
+    An RFC 3339 instant, however precise and at whatever offset.
+
+    Raises:
+        ValueError: it is none; one without an offset is not either.
+    """
+    match = _RFC_3339.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("must be an RFC 3339 instant with an offset, such as Z")
+    day, time, fraction, offset = match.groups()
+    offset = "+00:00" if offset in "Zz" else offset
+    try:
+        return datetime.fromisoformat(
+            f"{day}T{time}.{(fraction or '0').ljust(6, '0')}{offset}"
+        ).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("is no instant of the calendar") from None
+
+
+Instant = Annotated[datetime, PlainSerializer(format_instant, return_type=str)]
+"""An instant in an answer."""
+
+InstantText = Annotated[datetime, BeforeValidator(parse_instant)]
+"""An instant in a request."""
+
+
+def refuse_null(value: object) -> object:
+    """
+    Pass anything but null.
+
+    Raises:
+        ValueError: it is null.
+    """
+    if value is None:
+        raise ValueError("must not be null")
+    return value
+
+
+NotNull = BeforeValidator(refuse_null)
+"""On an optional property: it may be absent (`None` here), and may not be null."""
+
+
+def schema_address(settings: RelaySettings, name: str) -> dict[str, str]:
+    """
+    The optional `$schema` property of an answer, as keyword arguments.
+
+    It has to be absolute, so it is left out until the server knows its own URL.
+    """
+    if settings.public_url is None:
+        return {}
+    return {"schema_url": f"{settings.public_url}/schemas/{name}.json"}

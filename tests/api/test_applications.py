@@ -1,0 +1,401 @@
+"""The operations on applications."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from relay.liveness.states import ExecutorStatus
+from relay.records import AuditStatus
+from relay.registry import SHELL_ACTOR
+from tests.api.house import LONG_AGO, House, problem
+from tests.registry.sockets import Live
+
+APPS = "/v2/orgs/local/apps"
+
+
+async def test_register_app_gives_the_documented_defaults(house: House) -> None:
+    """A new application has 60 s of grace and every threshold off."""
+    put = await house.client.put(f"{APPS}/shop", json={})
+
+    got = await house.client.get(f"{APPS}/shop")
+    assert (put.status_code, put.content) == (204, b"")
+    assert "content-type" not in put.headers
+    assert got.status_code == 200
+    application = got.json()
+    assert isinstance(application.pop("id"), str)
+    assert isinstance(application.pop("orgId"), str)
+    assert application == {
+        "name": "shop",
+        "status": "UNAVAILABLE",
+        "language": None,
+        "executorTimeoutSecs": 60,
+        "gcTimeThresholdMs": None,
+        "gcRowsThreshold": None,
+        "globalTimeoutMs": None,
+        "privateMode": False,
+        "dbosCloud": False,
+    }
+
+
+async def test_register_app_needs_no_body(house: House) -> None:
+    """An absent body registers with the defaults."""
+    response = await house.client.put(f"{APPS}/shop")
+
+    assert response.status_code == 204
+
+
+async def test_register_app_again_keeps_what_it_does_not_name(house: House) -> None:
+    """PUT is idempotent, and audited as a creation the first time only."""
+    await house.client.put(f"{APPS}/shop", json={"privateMode": True})
+    await house.client.patch(f"{APPS}/shop", json={"executorTimeoutSecs": 90})
+
+    await house.client.put(f"{APPS}/shop", json={})
+
+    application = (await house.client.get(f"{APPS}/shop")).json()
+    assert application["privateMode"] is True
+    assert application["executorTimeoutSecs"] == 90
+    operations = [record.entry.operation for record in await house.audit()]
+    assert operations == [
+        "application.update",
+        "application.update",
+        "application.create",
+    ]
+
+
+async def test_register_app_is_audited_with_subject_and_address(house: House) -> None:
+    """A creation names who, from where, what and how."""
+    await house.client.put(f"{APPS}/shop", json={"privateMode": True})
+
+    [record] = await house.audit()
+    entry = record.entry
+    assert (entry.operation, entry.status) == (
+        "application.create",
+        AuditStatus.SUCCESS,
+    )
+    assert (entry.subject.kind, entry.subject.id) == ("user", "local")
+    assert entry.source_ip == "192.0.2.7"
+    assert entry.target is not None
+    assert (entry.target.kind, entry.target.id) == ("application", "shop")
+    assert entry.details == {"application_name": "shop", "private_mode": True}
+
+
+async def test_list_apps_is_sorted_by_name(house: House) -> None:
+    """All applications come as a bare array."""
+    for name in ("shop", "bank"):
+        await house.register(name)
+
+    response = await house.client.get(APPS)
+
+    assert response.status_code == 200
+    assert [application["name"] for application in response.json()] == ["bank", "shop"]
+
+
+async def test_app_is_available_while_an_executor_is_on_line(house: House) -> None:
+    """The status follows the sockets, not the rows."""
+    ref = await house.register("shop")
+    executor = await house.add_executor(ref, "e1")
+    house.sockets.live[executor.ref.key] = Live(LONG_AGO)
+
+    response = await house.client.get(f"{APPS}/shop")
+
+    assert response.json()["status"] == "AVAILABLE"
+
+
+async def test_update_app_maps_seconds_and_milliseconds(house: House) -> None:
+    """Each property is read in its own unit and given back in it."""
+    await house.register("shop")
+    body = {
+        "executorTimeoutSecs": 70,
+        "gcTimeThresholdMs": 80_001,
+        "gcRowsThreshold": 9_002,
+        "globalTimeoutMs": 100_003,
+        "privateMode": True,
+    }
+
+    response = await house.client.patch(f"{APPS}/shop", json=body)
+
+    record = (await house.registry.applications.get("shop")).record
+    assert (response.status_code, response.content) == (204, b"")
+    assert record.executor_timeout == timedelta(seconds=70)
+    assert record.gc_time_threshold == timedelta(milliseconds=80_001)
+    assert record.gc_rows_threshold == 9_002
+    assert record.global_timeout == timedelta(milliseconds=100_003)
+    shown = (await house.client.get(f"{APPS}/shop")).json()
+    assert {name: shown[name] for name in body} == body
+    entry = (await house.audit())[0].entry
+    assert entry.details == {
+        "application_name": "shop",
+        "executor_timeout_secs": 70,
+        "gc_time_threshold_ms": 80_001,
+        "gc_rows_threshold": 9_002,
+        "global_timeout_ms": 100_003,
+        "private_mode": True,
+    }
+
+
+@pytest.mark.parametrize("off", [0, None])
+@pytest.mark.parametrize(
+    "name", ["gcTimeThresholdMs", "gcRowsThreshold", "globalTimeoutMs"]
+)
+async def test_update_app_switches_a_threshold_off(
+    house: House, name: str, off: int | None
+) -> None:
+    """0 and null both clear one threshold, and only that."""
+    thresholds = {
+        "gcTimeThresholdMs": 11_000,
+        "gcRowsThreshold": 12_000,
+        "globalTimeoutMs": 13_000,
+    }
+    await house.register("shop")
+    await house.client.patch(f"{APPS}/shop", json=thresholds)
+
+    response = await house.client.patch(f"{APPS}/shop", json={name: off})
+
+    shown = (await house.client.get(f"{APPS}/shop")).json()
+    assert response.status_code == 204
+    assert {key: shown[key] for key in thresholds} == {**thresholds, name: None}
+
+
+async def test_update_app_moves_running_deadlines(house: House) -> None:
+    """A new timeout counts from where the grace began, and the monitor is told."""
+    ref = await house.register("shop")
+    gone = await house.add_executor(
+        ref,
+        "e1",
+        ExecutorStatus.DISCONNECTED,
+        grace_started_at=LONG_AGO,
+        dead_after=LONG_AGO + timedelta(seconds=60),
+    )
+
+    await house.client.patch(f"{APPS}/shop", json={"executorTimeoutSecs": 600})
+
+    async with house.store.read() as work:
+        record = await work.executors.find(gone.ref.key)
+    assert record is not None
+    assert record.dead_after == LONG_AGO + timedelta(seconds=600)
+    assert len(house.rechecks) == 1
+
+
+async def test_update_app_without_a_new_timeout_moves_no_deadline(house: House) -> None:
+    """Other settings do not disturb the monitor."""
+    await house.register("shop")
+
+    await house.client.patch(
+        f"{APPS}/shop", json={"executorTimeoutSecs": 60, "privateMode": True}
+    )
+
+    assert house.rechecks == []
+
+
+@pytest.mark.parametrize(("seconds", "warnings"), [(44, 1), (45, 0)])
+async def test_timeout_shorter_than_a_dead_link_is_noticed_warns(
+    house: House, seconds: int, warnings: int
+) -> None:
+    """Below 45 s an executor may be recovered while it still runs."""
+    await house.register("shop")
+
+    with capture_logs() as logged:
+        await house.client.patch(f"{APPS}/shop", json={"executorTimeoutSecs": seconds})
+
+    events = [line["event"] for line in logged]
+    assert events.count("executor_timeout_is_short") == warnings
+
+
+TEN_YEARS_SECS = 3650 * 86_400
+
+REFUSED_PATCHES = [
+    ({"executorTimeoutSecs": 0}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": -1}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": None}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": True}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": 60.0}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": "60"}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": TEN_YEARS_SECS + 1}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": 10**30}, "body.executorTimeoutSecs"),
+    ({"gcTimeThresholdMs": -1}, "body.gcTimeThresholdMs"),
+    ({"gcTimeThresholdMs": TEN_YEARS_SECS * 1000 + 1}, "body.gcTimeThresholdMs"),
+    ({"gcTimeThresholdMs": 10**30}, "body.gcTimeThresholdMs"),
+    ({"globalTimeoutMs": -1}, "body.globalTimeoutMs"),
+    ({"globalTimeoutMs": TEN_YEARS_SECS * 1000 + 1}, "body.globalTimeoutMs"),
+    ({"gcRowsThreshold": -1}, "body.gcRowsThreshold"),
+    ({"gcRowsThreshold": 2**63}, "body.gcRowsThreshold"),
+    ({"gcRowsThreshold": 1.5}, "body.gcRowsThreshold"),
+    ({"privateMode": None}, "body.privateMode"),
+    ({"privateMode": "yes"}, "body.privateMode"),
+    ({"name": "other"}, "body.name"),
+    ({"executor_timeout_secs": 60}, "body.executor_timeout_secs"),
+]
+
+
+@pytest.mark.parametrize(("body", "location"), REFUSED_PATCHES)
+async def test_update_app_refuses_values_no_rule_accepts(
+    house: House, body: dict[str, Any], location: str
+) -> None:
+    """A bad value is 422, says where, changes nothing and is audited as a failure."""
+    await house.register("shop")
+    before = (await house.client.get(f"{APPS}/shop")).json()
+
+    response = await house.client.patch(
+        f"{APPS}/shop", json={"gcRowsThreshold": 5} | body
+    )
+
+    document = problem(response, 422)
+    assert document["detail"] == "validation failed"
+    assert [error["location"] for error in document["errors"]] == [location]
+    assert (await house.client.get(f"{APPS}/shop")).json() == before
+    entry = (await house.audit())[0].entry
+    assert (entry.operation, entry.status) == (
+        "application.update",
+        AuditStatus.FAILURE,
+    )
+    assert location in entry.details["error"]
+    assert entry.details["application_name"] == "shop"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"executorTimeoutSecs": 1},
+        {"executorTimeoutSecs": TEN_YEARS_SECS},
+        {"gcTimeThresholdMs": TEN_YEARS_SECS * 1000},
+        {"gcRowsThreshold": 2**63 - 1},
+    ],
+)
+async def test_update_app_accepts_the_bounds(
+    house: House, body: dict[str, int]
+) -> None:
+    """The outermost values that make sense are kept exactly."""
+    await house.register("shop")
+
+    response = await house.client.patch(f"{APPS}/shop", json=body)
+
+    shown = (await house.client.get(f"{APPS}/shop")).json()
+    assert response.status_code == 204
+    assert {name: shown[name] for name in body} == body
+
+
+async def test_update_app_needs_a_body(house: House) -> None:
+    """An absent body is a validation error, as the contract requires it."""
+    await house.register("shop")
+
+    document = problem(await house.client.patch(f"{APPS}/shop"), 422)
+
+    assert document["errors"][0]["location"] == "body"
+
+
+async def test_delete_app_closes_sockets_and_lists_open_recoveries(
+    house: House,
+) -> None:
+    """What nobody will finish any more stands in the audit entry."""
+    ref = await house.register("shop")
+    executor = await house.add_executor(ref, "e1", ExecutorStatus.DEAD)
+    recovery = await house.ledger.order(
+        ref, executor.ref.executor_id, executor.app_version, by=SHELL_ACTOR.subject
+    )
+
+    response = await house.client.delete(f"{APPS}/shop")
+
+    assert (response.status_code, response.content) == (204, b"")
+    [(closed, reason)] = house.sockets.closed_applications
+    assert closed == ref.id
+    assert len(reason.encode()) <= 123
+    entry = (await house.audit())[0].entry
+    assert entry.operation == "application.delete"
+    [listed] = entry.details["open_recoveries"]
+    assert listed["recovery_id"] == recovery.id
+    assert listed["executor_id"] == "e1"
+    problem(await house.client.get(f"{APPS}/shop"), 404)
+
+
+async def test_deleted_app_can_be_registered_again(house: House) -> None:
+    """PUT brings the name back as a new application."""
+    first = await house.register("shop")
+    await house.client.delete(f"{APPS}/shop")
+
+    await house.client.put(f"{APPS}/shop")
+
+    again = (await house.client.get(f"{APPS}/shop")).json()
+    assert again["id"] != first.id
+
+
+@pytest.mark.parametrize(
+    ("method", "operation"),
+    [("PATCH", "application.update"), ("DELETE", "application.delete")],
+)
+async def test_change_of_an_unknown_app_is_an_audited_404(
+    house: House, method: str, operation: str
+) -> None:
+    """A change that finds nothing is recorded as a failure all the same."""
+    response = await house.client.request(
+        method, f"{APPS}/nowhere", json={} if method == "PATCH" else None
+    )
+
+    problem(response, 404)
+    [record] = await house.audit()
+    assert record.entry.operation == operation
+    assert record.entry.status is AuditStatus.FAILURE
+
+
+@pytest.mark.parametrize("name", ["ab", "a" * 257, "Shop", "sh%20op", "sh.op"])
+async def test_register_app_refuses_a_bad_name(house: House, name: str) -> None:
+    """The name rule is stated at the name's place in the path."""
+    document = problem(await house.client.put(f"{APPS}/{name}"), 422)
+
+    [error] = document["errors"]
+    assert error["location"] == "path.appName"
+    assert "3 to 256" in error["message"]
+
+
+@pytest.mark.parametrize("name", ["abc", "a" * 256, "a-b_9"])
+async def test_register_app_accepts_every_good_name(house: House, name: str) -> None:
+    """Names of 3 to 256 characters are taken."""
+    assert (await house.client.put(f"{APPS}/{name}")).status_code == 204
+
+
+async def test_other_organizations_do_not_exist(house: House) -> None:
+    """Only `local` is an organization, also for changes."""
+    problem(await house.client.get("/v2/orgs/other/apps"), 404)
+    problem(await house.client.put("/v2/orgs/other/apps/shop"), 404)
+
+    assert await house.audit() == []
+
+
+async def test_bodies_may_carry_schema(house: House) -> None:
+    """`$schema` is accepted and ignored in every body of an application."""
+    body = {"$schema": "http://localhost/schemas/PutAppInputBody.json"}
+
+    put = await house.client.put(f"{APPS}/shop", json=body)
+    patch = await house.client.patch(f"{APPS}/shop", json={"$schema": 7})
+
+    assert (put.status_code, patch.status_code) == (204, 204)
+
+
+async def test_relay_settings_hold_the_version_policy(house: House) -> None:
+    """`versionPolicy` is shown and changed under Relay's own path."""
+    await house.register("shop")
+    path = "/relay/v1/orgs/local/apps/shop/settings"
+    before = await house.client.get(path)
+
+    response = await house.client.patch(path, json={"versionPolicy": "any"})
+
+    assert before.json() == {"versionPolicy": "same"}
+    assert response.status_code == 204
+    assert (await house.client.get(path)).json() == {"versionPolicy": "any"}
+    assert (await house.audit())[0].entry.details["version_policy"] == "any"
+
+
+@pytest.mark.parametrize("policy", ["newest", None, 1])
+async def test_relay_settings_refuse_an_unknown_policy(
+    house: House, policy: object
+) -> None:
+    """There are two policies."""
+    await house.register("shop")
+
+    response = await house.client.patch(
+        "/relay/v1/orgs/local/apps/shop/settings", json={"versionPolicy": policy}
+    )
+
+    document = problem(response, 422)
+    assert document["errors"][0]["location"] == "body.versionPolicy"

@@ -1,0 +1,76 @@
+"""Every error is a problem document."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from relay import errors
+from relay.errors import ExecutorFailedError, RelayError
+from relay.ids import AppName, ExecutorId
+from relay_api.problems import ROWS, explain, problem_of
+
+
+def every_error(kind: type[RelayError] = RelayError) -> Iterator[type[RelayError]]:
+    """`RelayError` and everything below it that `relay.errors` defines."""
+    if kind.__module__ == errors.__name__:
+        yield kind
+    for below in kind.__subclasses__():
+        yield from every_error(below)
+
+
+@pytest.mark.parametrize("kind", list(every_error()), ids=lambda kind: kind.__name__)
+def test_every_error_has_a_row(kind: type[RelayError]) -> None:
+    """A new error has to be given a status by hand."""
+    assert kind in ROWS
+    assert 400 <= ROWS[kind].status <= 599
+
+
+def test_rows_name_only_errors_that_exist() -> None:
+    """The table holds the tree, and nothing besides."""
+    assert set(ROWS) == set(every_error())
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.StoreUnavailableError("connection to secret-host refused"), 503),
+        (errors.SettingsError("secret-host is wrong"), 500),
+        (errors.NotFoundError("application", "shop"), 404),
+        (errors.ConflictError("taken"), 409),
+        (errors.InvalidInputError("body.limit", "too large"), 422),
+        (errors.MalformedInputError("no"), 400),
+        (errors.AuthenticationError("unknown"), 401),
+        (errors.PermissionDeniedError("no"), 403),
+        (errors.NoExecutorError(AppName("shop")), 503),
+        (errors.ConnectionLostError(ExecutorId("e1"), delivered=True), 502),
+        (
+            errors.ReplyTimeoutError(
+                ExecutorId("e1"), timedelta(seconds=9), delivered=True
+            ),
+            502,
+        ),
+        (ExecutorFailedError(ExecutorId("e1"), "File secret-host\nit broke"), 502),
+        (RuntimeError("secret-host"), 500),
+    ],
+)
+def test_status_follows_the_error_and_secrets_stay(
+    error: Exception, status: int
+) -> None:
+    """Messages that may hold internals do not reach the caller or the audit log."""
+    problem = problem_of(error)
+
+    assert problem.status == status
+    assert problem.detail
+    assert "secret-host" not in problem.detail
+    assert "secret-host" not in explain(error)
+
+
+def test_key_in_a_message_is_masked() -> None:
+    """Whatever a caller typed in the wrong place is not repeated to others."""
+    key = "dbos_" + "k" * 43
+
+    problem = problem_of(errors.InvalidInputError("path.tokenName", f"no {key}", key))
+
+    assert key not in repr(problem.to_response().body)
+    assert key not in explain(errors.NotFoundError("key", key))
