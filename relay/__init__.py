@@ -10,10 +10,11 @@ How the rooms relate, from the bottom up (an import contract proves it)::
 
     ids errors clock tasks settings telemetry     words and tools, no decisions
     protocol  liveness  access  recovery.policy   pure: what decides
-    db  store  audit                              rows: what is true
+    records  db  store  audit                     rows: what is true
     hub  dispatch                                 sockets: who can be asked
     recovery  monitor  registry  retention        shells: what acts
-    server  cli                                   assembly
+    server  launch  cli                           assembly
+    testing                                       doubles that Relay ships
 
 Three promises hold everywhere: what decides is pure, what happens is recorded before
 it is done, and every write about a socket carries its epoch and reads its row count.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final, Literal
+from unicodedata import normalize
 
 from relay.errors import (
     InvalidInputError,
@@ -24,8 +25,8 @@ from relay.ids import ApplicationId, AppName, KeyName, OrgName
 KEY_PREFIX: Final = "dbos_"
 """Starts every API key; what follows is random text of `[A-Za-z0-9_-]`."""
 
-RESERVED_KEY_NAME: Final = KeyName("relay")
-"""The engine's own name in the audit log."""
+RESERVED_KEY_NAMES: Final = frozenset({"relay", "local"})
+"""The names of the engine and of whoever runs the server in the audit log."""
 
 
 class Permission(StrEnum):
@@ -194,22 +195,24 @@ def check_key_name(name: str, location: str) -> KeyName:
     """
     `name` as an API key's name; raises as `check_application_name` does.
 
-    The reserved name is reserved in every spelling, since people read the audit log.
+    A name stands in paths, so it is none that clients resolve (`..`). Reserved names
+    are reserved in every spelling, since people read the audit log.
     """
     if (
         not 1 <= len(name) <= 100
         or not name.isprintable()
         or "/" in name
         or name != name.strip()
+        or not name.strip(".")
     ):
         raise InvalidInputError(
             location,
-            "must be 1 to 100 printable characters, without a slash and without blanks"
-            " around",
+            "must be 1 to 100 printable characters, without a slash, without blanks"
+            " around, and not only dots",
             name,
         )
-    if name.casefold() == RESERVED_KEY_NAME:
-        raise InvalidInputError(location, f"{RESERVED_KEY_NAME!r} is reserved", name)
+    if (plain := normalize("NFKC", name).casefold()) in RESERVED_KEY_NAMES:
+        raise InvalidInputError(location, f"{plain!r} is reserved", name)
     return KeyName(name)
 
 

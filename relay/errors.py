@@ -11,7 +11,7 @@ An error holds facts as attributes and builds its own message; it knows no HTTP
     ├── StoreError
     │   ├── StoreUnavailableError   the database does not answer; may be tried again
     │   ├── SchemaTooNewError       this binary is older than the schema allows
-    │   └── StoreLockedError        another server holds this SQLite file
+    │   └── StoreLockedError        another server holds this store
     ├── NotFoundError               organization, application, key, recovery, executor
     ├── ConflictError               the name is taken, the state forbids it
     ├── InvalidInputError           a value that no rule accepts
@@ -66,15 +66,17 @@ class SchemaTooNewError(StoreError):
 
 
 class StoreLockedError(StoreError):
-    """Another Relay server already uses this SQLite file."""
+    """
+    Another Relay server uses this store, and one at a time may.
+
+    `path` is the SQLite file, or says that it is the PostgreSQL database.
+    """
 
     def __init__(self, path: str, *, process: str | None = None) -> None:
         self.path = path
         self.process = process
         holder = f" (process {process})" if process else ""
-        super().__init__(
-            f"another Relay server{holder} uses {path}; stop it, or use PostgreSQL"
-        )
+        super().__init__(f"another Relay server{holder} uses {path}; stop it first")
 
 
 class NotFoundError(RelayError):

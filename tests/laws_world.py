@@ -33,7 +33,6 @@ from relay.liveness.events import (
     ExecutorConnected,
     GraceElapsed,
     OwnerLost,
-    RecoveryConfirmed,
 )
 from relay.liveness.machine import step
 from relay.liveness.policy import LivenessPolicy
@@ -389,8 +388,7 @@ class World:
         assert isinstance(attempt.finding, NothingPending)
         if attempt.knows_truth:
             assert not self.pending_of(attempt.name, record.app_version)
-        self.tell(attempt.name, RecoveryConfirmed(at=self.at, epoch=record.epoch))
-        assert self.beliefs[attempt.name] == Unknown()
+        self.beliefs[attempt.name] = Unknown()
 
     def _rest(self, attempt: Attempt, rest: Rest) -> None:
         self._drop(attempt)

@@ -217,7 +217,8 @@ def test_key_names_within_the_rule_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a" * 101, "a/b", "line\nbreak", "nul\0", " padded", "\ud800"]
+    "name",
+    ["", "a" * 101, "a/b", "line\nbreak", "nul\0", " padded", "\ud800", ".", ".."],
 )
 def test_other_key_names_are_refused(name: str) -> None:
     """Names that a path or a log line cannot show are refused."""
@@ -225,8 +226,10 @@ def test_other_key_names_are_refused(name: str) -> None:
         check_key_name(name, "path.tokenName")
 
 
-@pytest.mark.parametrize("name", ["relay", "Relay", "RELAY"])
-def test_the_engines_own_name_is_reserved(name: str) -> None:
-    """No key can pose as the engine in the audit log."""
+@pytest.mark.parametrize(
+    "name", ["relay", "Relay", "RELAY", "\uff52elay", "local", "LOCAL"]
+)
+def test_names_of_the_engine_and_of_its_operator_are_reserved(name: str) -> None:
+    """No key can pose as either in the audit log."""
     with pytest.raises(InvalidInputError, match="reserved"):
         check_key_name(name, "path.tokenName")

@@ -35,7 +35,7 @@ from relay.testing.clock import START
 LOCAL = OrgName("local")
 APP = ApplicationRef(ApplicationId("app-1"), LOCAL, AppName("orders"))
 EXECUTOR = ExecutorRef(APP, ExecutorId("e1"))
-KEY = "dbos_0123456789abcdef0123"
+KEY = "dbos_" + "0123456789abcdef" * 3
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def writer(store: Store, metrics: Metrics) -> AuditWriter:
 
 async def list_entries(store: Store) -> list[AuditRecord]:
     async with store.read() as work:
-        return list(await work.audit.list(LOCAL, limit=10))
+        return list(await work.audit.list_entries(LOCAL, limit=10))
 
 
 async def record_details(

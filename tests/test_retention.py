@@ -157,7 +157,7 @@ class Room:
 
     async def list_entries(self, operation: str) -> list[AuditEntry]:
         async with self.stage.store.read() as work:
-            records = await work.audit.list(
+            records = await work.audit.list_entries(
                 ORGANIZATION, operation=operation, limit=100
             )
         return [record.entry for record in records]

@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from relay.access import Permission, require, require_permission
 from relay.errors import PermissionDeniedError
-from relay.hub.handshake import ProxyTrust
+from relay.hub.proxies import ProxyTrust
 from relay.ids import AppName
 from relay.records import AuditTarget, application_target
 from relay.registry import Actor, check_organization

@@ -14,7 +14,7 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relay.registry import BrowserRules
+from relay.registry import FOREIGN_HOST, BrowserRules
 from relay.settings import AuthMode, RelaySettings
 from relay.telemetry import mask
 from relay_api.problems import Problem, problem_of
@@ -82,12 +82,7 @@ class OwnHosts:
             and self._is_needed
             and not self._rules.is_own_host(Headers(scope=scope).get("host"))
         ):
-            answer = Problem(
-                403,
-                "this host name is not known to Relay: use localhost, or set"
-                " RELAY_PUBLIC_URL to the URL that clients use",
-            ).to_response()
-            await answer(scope, receive, send)
+            await Problem(403, FOREIGN_HOST).to_response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

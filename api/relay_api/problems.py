@@ -47,6 +47,9 @@ INVALID = "validation failed"
 UNEXPECTED = "something went wrong in Relay; its log says more under the id given here"
 _RETRY_LATER = {"Retry-After": "5"}
 _LONGEST_VALUE = 256
+_LONGEST_TEXT = 1000
+_MOST_FLAWS = 20
+"""A stranger decides how much is wrong with a body, not how long we talk about it."""
 _ROUTING = {
     404: "there is nothing at this path",
     405: "this path has no such method; `Allow` lists those it has",
@@ -144,11 +147,11 @@ def problem_of(error: Exception) -> Problem:
             flaws: tuple[Flaw, ...] = ()
             if isinstance(error, InvalidInputError):
                 flaws = (Flaw(error.location, error.message, error.value),)
-            return Problem(row.status, mask(row.tell(error)), flaws, row.headers)
+            return Problem(row.status, _told(row.tell(error)), flaws, row.headers)
         case RequestValidationError():
-            return Problem(422, INVALID, [_flaw(entry) for entry in error.errors()])
+            return Problem(422, INVALID, _list_flaws(error))
         case HTTPException():
-            detail = _ROUTING.get(error.status_code, mask(error.detail))
+            detail = _ROUTING.get(error.status_code, _told(error.detail))
             return Problem(error.status_code, detail, (), error.headers or {})
         case _:
             return Problem(500, UNEXPECTED)
@@ -159,10 +162,22 @@ def explain(error: Exception) -> str:
     problem = problem_of(error)
     if not problem.flaws:
         return problem.detail
-    flaws = "; ".join(
-        f"{mask(flaw.location)}: {mask(flaw.message)}" for flaw in problem.flaws
-    )
-    return f"{problem.detail}: {flaws}"
+    flaws = "; ".join(f"{flaw.location}: {flaw.message}" for flaw in problem.flaws)
+    return _told(f"{problem.detail}: {flaws}")
+
+
+def _told(text: str, limit: int = _LONGEST_TEXT) -> str:
+    text = mask(text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _list_flaws(error: RequestValidationError) -> Sequence[Flaw]:
+    entries = error.errors()
+    flaws = [_flaw(entry) for entry in entries[:_MOST_FLAWS]]
+    if len(entries) > _MOST_FLAWS:
+        kind = flaws[-1].location.partition(".")[0]
+        flaws.append(Flaw(kind, f"and {len(entries) - _MOST_FLAWS} more"))
+    return flaws
 
 
 def _flaw(entry: Mapping[str, Any]) -> Flaw:
@@ -171,17 +186,18 @@ def _flaw(entry: Mapping[str, Any]) -> Flaw:
     for step in path:
         location += f"[{step}]" if isinstance(step, int) else f".{step}"
     value = None if entry["type"] == "missing" else entry.get("input")
-    return Flaw(location, str(entry["msg"]), value)
+    # The validator's own mark on a message that a rule of ours has written.
+    return Flaw(location, str(entry["msg"]).removeprefix("Value error, "), value)
 
 
 def _describe(flaw: Flaw) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "location": mask(flaw.location),
-        "message": mask(flaw.message),
+        "location": _told(flaw.location, _LONGEST_VALUE),
+        "message": _told(flaw.message),
     }
     value = flaw.value
     if isinstance(value, str):
-        described["value"] = mask(value)[:_LONGEST_VALUE]
+        described["value"] = _told(value, _LONGEST_VALUE)
     elif isinstance(value, bool | int) or (
         isinstance(value, float) and isfinite(value)
     ):

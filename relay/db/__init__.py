@@ -12,6 +12,7 @@ rather than "wrong".
       ├── SQLite       one writing connection (BEGIN IMMEDIATE), several query-only ones
       └── PostgreSQL   one pool; reading transactions are READ ONLY
     Database.transaction(write=...) -> Transaction -> execute, lock_rows, insert_new ...
+    Database.open_session_lock(key) -> SessionLock, PostgreSQL only
 
 Invariants:
 
@@ -26,7 +27,8 @@ Invariants:
 """
 
 from relay.db.database import Database
+from relay.db.session_lock import SessionLock
 from relay.db.transaction import Transaction
 from relay.db.types import Instant, Json, Span
 
-__all__ = ["Database", "Instant", "Json", "Span", "Transaction"]
+__all__ = ["Database", "Instant", "Json", "SessionLock", "Span", "Transaction"]

@@ -19,12 +19,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 from relay.clock import Clock, SystemClock
 from relay.db.absence import translated
+from relay.db.session_lock import SessionLock
 from relay.db.transaction import Transaction
 from relay.db.types import MILLISECOND
 from relay.errors import SettingsError
+from relay.ids import new_id
 
 _SQLITE_READERS = 5
 _SQLITE_BUSY_TIMEOUT = timedelta(seconds=5)
@@ -36,6 +39,14 @@ _LOCK_TIMEOUT = timedelta(seconds=10)
 _IDLE_TRANSACTION_TIMEOUT = timedelta(seconds=60)
 # Longer than the server's own limit: this one is for a server that says nothing at all.
 _SILENCE_TIMEOUT = _STATEMENT_TIMEOUT + timedelta(seconds=10)
+
+# A holder whose machine is gone must not keep the lock for the two hours that TCP
+# would give it.
+_LOCK_SESSION = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
 
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -176,6 +187,28 @@ class Database:
             yield Transaction(connection, now)
             with translated():
                 await connection.commit()
+
+    def open_session_lock(self, key: int) -> SessionLock:
+        """
+        A lock of this PostgreSQL database, not taken yet; nothing is connected.
+
+        Args:
+            key: what the lock is called in this database; 63 bits.
+        """
+        # The name tells a connection that we lost from one of somebody else.
+        name = f"relay server {new_id()}"
+        engine = create_async_engine(
+            self._writer.url,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={
+                "timeout": _CONNECT_TIMEOUT.total_seconds(),
+                "command_timeout": _CONNECT_TIMEOUT.total_seconds(),
+                "server_settings": {"application_name": name, **_LOCK_SESSION},
+            },
+            hide_parameters=True,
+        )
+        return SessionLock(engine, key, name)
 
     async def close(self) -> None:
         """Close every pooled connection; open transactions must have ended."""

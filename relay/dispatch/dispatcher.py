@@ -53,14 +53,14 @@ class Dispatcher:
 
         Raises:
             NoExecutorError: none is connected.
-            UnknownMessageError: none of those that answered knows the request.
+            UnknownMessageError: every one of them answered, and none knows the request.
             ConnectionLostError, ExecutorBusyError, ReplyTimeoutError: what befell the
-                last one tried.
+                last of those that did not answer; another one may know the request.
             DispatchError: an executor answered, unusably; it is not asked of another,
                 which would most likely say the same.
         """
         deadline = self._clock.monotonic() + timeout.total_seconds()
-        failure: DispatchError = NoExecutorError(application.name)
+        failure: DispatchError | None = None
         unknown: UnknownMessageError | None = None
         for peer in self._rank(self._peers.list_peers(application.id), prefer):
             left = timedelta(seconds=deadline - self._clock.monotonic())
@@ -73,7 +73,7 @@ class Dispatcher:
                 unknown = error
             except (ConnectionLostError, ExecutorBusyError, ReplyTimeoutError) as error:
                 failure = error
-        raise unknown or failure
+        raise failure or unknown or NoExecutorError(application.name)
 
     def _rank(
         self, peers: Sequence[Peer], prefer: Callable[[Peer], int] | None

@@ -20,9 +20,9 @@ the connection has already left every index.
 
 Rooms within, from the wire up: `socket` (bytes to frames; the one file that knows
 uvicorn), `handshake`, `admission` and `refusals` (who comes in), `connection` and
-`replies` (asking), `deadlines` and `keepalive` (time), `seats` (which socket speaks for
-an executor), `switchboard` (what sockets tell and what follows), `hub` (what the rooms
-above see) and `events` (what they are told).
+`replies` (asking), `deadlines`, `keepalive` and `pulse` (time), `seats` (which socket
+speaks for an executor), `switchboard` (what sockets tell and what follows), `hub` (what
+the rooms above see) and `events` (what they are told).
 
 Invariants:
 

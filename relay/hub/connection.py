@@ -87,7 +87,6 @@ class Connection:
         "key_name",
         "last_seen_at",
         "max_message_bytes",
-        "opened_at",
         "peer_address",
         "pinged_at",
         "ref",
@@ -114,8 +113,7 @@ class Connection:
         self.peer_address = peer_address
         self.max_message_bytes = max_message_bytes
         self.capabilities: Capabilities = capabilities_of(Sdk(None, None))
-        self.opened_at: datetime = clock.now()
-        self.last_seen_at: datetime = self.opened_at
+        self.last_seen_at: datetime = clock.now()
         self.pinged_at = float("-inf")
         self.unread_bytes = 0
         self._clock = clock
@@ -288,7 +286,13 @@ class Connection:
             or self._outbox_bytes + len(frame) > OUTBOX_BYTES
         ):
             raise ExecutorBusyError(self._executor, len(self._outbox))
-        pending = Pending(request_id, request.message_type, frame, still_wanted)
+        pending = Pending(
+            request_id,
+            request.message_type,
+            frame,
+            still_wanted,
+            is_behind_silence=self._replies.holds_unanswered(),
+        )
         self._outbox[request_id] = pending
         self._outbox_bytes += len(frame)
         self.write_waiting()
@@ -319,9 +323,10 @@ class Connection:
         return False
 
     def _count_timeout(self, pending: Pending) -> None:
-        # Who was never asked is not silent, and neither is who works on something
-        # that takes minutes.
-        if pending.is_sent and not self._replies.holds_any(SLOW_MESSAGES):
+        # Who was never asked is not silent, unless it has owed an answer for so long
+        # that it could not be asked; nor is who works on something that takes minutes.
+        is_silent = pending.is_sent or pending.is_behind_silence
+        if is_silent and not self._replies.holds_any(SLOW_MESSAGES):
             self._timeouts_in_row += 1
             if self._timeouts_in_row == TIMEOUTS_TO_UNRESPONSIVE:
                 self._log("executor_stopped_answering")

@@ -79,7 +79,8 @@ class Departure:
     A connection that had arrived is gone.
 
     `connection_id` may be that of a connection already replaced: late news, which
-    changes nothing. `close_code` and `close_reason` are those of the side that closed
+    changes nothing. `last_seen_at` is when its last byte arrived: for a silent one long
+    before `at`. `close_code` and `close_reason` are those of the side that closed
     first, `None` and empty when there was no close frame; a peer's reason is made
     printable. `is_fault` says that Relay caused the loss or cannot judge it.
     """
@@ -87,6 +88,7 @@ class Departure:
     ref: ExecutorRef
     connection_id: ConnectionId
     at: datetime
+    last_seen_at: datetime
     loss: Loss
     close_code: int | None
     close_reason: str

@@ -41,7 +41,7 @@ class Hub:
             self.switchboard.silence,
             interval=settings.ping_interval,
             clock=clock,
-            metrics=metrics,
+            pulse=self.switchboard.pulse,
         )
         self._prober = Prober(
             self._connections.values, tasks=self.switchboard.tasks, clock=clock
@@ -75,11 +75,6 @@ class Hub:
         """Whether upgrades are refused because this instance stops."""
         return self.switchboard.is_draining
 
-    @property
-    def longest_stall(self) -> timedelta:
-        """The longest time for which the event loop stood still so far."""
-        return self._pinger.longest_stall
-
     def list_peers(self, application_id: ApplicationId) -> Sequence[Connection]:
         """The newest connection of each executor on line, in no certain order."""
         return self._seats.list_newest(application_id)
@@ -101,16 +96,11 @@ class Hub:
         """Whether somebody of that application has not said yet who it is."""
         return self.switchboard.handshaking[application_id] > 0
 
-    def last_seen(self, ref: ExecutorRef) -> datetime | None:
-        """When the last byte of that executor arrived; `None` when it is off line."""
-        connection = self.find(ref)
-        return connection.last_seen_at if connection else None
-
     def list_last_seen(self) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:
-        """The same for every executor on line, and on which connection."""
+        """When the last byte of each executor on line arrived, and on which socket."""
         return [(peer.ref, peer.id, peer.last_seen_at) for peer in self._seats]
 
-    def collision(self, ref: ExecutorRef) -> bool:
+    def is_colliding(self, ref: ExecutorRef) -> bool:
         """Whether several live processes use that executor id."""
         return self._seats.is_colliding(ref)
 

@@ -1,4 +1,4 @@
-"""Pings that see life often enough, probes of the unresponsive, and stalls."""
+"""Pings that see life often enough, and probes of the unresponsive."""
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -9,12 +9,11 @@ from relay.clock import Clock
 from relay.errors import DispatchError
 from relay.hub.connection import Connection
 from relay.hub.deadlines import Deadlines
+from relay.hub.pulse import Pulse
 from relay.protocol.messages import ExecutorInfoRequest
 from relay.tasks import TaskSet
-from relay.telemetry import Metrics
 
 PROBE_INTERVAL = timedelta(seconds=15)
-STALL_WORTH_A_LINE = timedelta(seconds=1)
 
 _TICKS_PER_INTERVAL = 80
 _LEAST_SHARE = 64
@@ -29,7 +28,7 @@ class Pinger:
     A peer pings every interval too. Relay pings half an interval after the peer's last
     byte, so that life is seen twice an interval, and one lost packet does not use up
     the slack between interval and deadline. A peer that is heard from more often needs
-    no ping. The one loop is also where a standing still of the event loop shows.
+    no ping. The one loop is also the pulse by which a stall of the event loop shows.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class Pinger:
         *,
         interval: timedelta,
         clock: Clock,
-        metrics: Metrics,
+        pulse: Pulse,
     ) -> None:
         self._silence = silence
         self._quiet = interval / 2
@@ -47,16 +46,13 @@ class Pinger:
         self._least_gap = interval.total_seconds() * 0.95
         self._tick = interval / _TICKS_PER_INTERVAL
         self._clock = clock
-        self._metrics = metrics
-        self.longest_stall = timedelta(0)
+        self._pulse = pulse
 
     async def run(self) -> None:
         """Ping until cancelled."""
         while True:
-            began = self._clock.monotonic()
+            self._pulse.beat(next_in=self._tick)
             await self._clock.sleep(self._tick)
-            elapsed = timedelta(seconds=self._clock.monotonic() - began)
-            self._note_stall(elapsed - self._tick)
             self._ping_quiet()
 
     def _ping_quiet(self) -> None:
@@ -73,13 +69,6 @@ class Pinger:
             share -= 1
             if share == 0:
                 break
-
-    def _note_stall(self, stall: timedelta) -> None:
-        if stall > self.longest_stall:
-            self.longest_stall = stall
-            self._metrics.loop_stall_seconds.set(stall.total_seconds())
-        if stall > STALL_WORTH_A_LINE:
-            logger.warning("loop_stalled", seconds=stall.total_seconds())
 
 
 class Prober:

@@ -29,7 +29,8 @@ class Pending:
     One request on its way.
 
     `frame` is emptied once it is written. `is_sent` says that the executor may have
-    seen it; `let_go_at` is the monotonic reading at which its asker stopped waiting.
+    seen it, `is_behind_silence` that it was queued behind one that was given up without
+    an answer; `let_go_at` is the monotonic reading at which its asker stopped waiting.
     """
 
     request_id: RequestId
@@ -40,6 +41,7 @@ class Pending:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     is_sent: bool = False
+    is_behind_silence: bool = False
     let_go_at: float | None = None
 
     def fail(self, error: Exception) -> None:
@@ -96,6 +98,10 @@ class Replies:
         elif not pending.answer.done():
             pending.answer.set_result((envelope, frame))
         return True
+
+    def holds_unanswered(self) -> bool:
+        """Whether a request is outstanding whose asker has given up."""
+        return any(pending.let_go_at is not None for pending in self._pending.values())
 
     def drop_held(self) -> None:
         """Forget what has been held for too long."""

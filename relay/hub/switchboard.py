@@ -14,8 +14,10 @@ from relay.hub.admission import Admissions
 from relay.hub.connection import Connection
 from relay.hub.deadlines import Deadlines
 from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
-from relay.hub.handshake import Admission, Gatekeeper, Knock, ProxyTrust, Refusal
+from relay.hub.handshake import Admission, Gatekeeper, Knock, Refusal
 from relay.hub.link import Link
+from relay.hub.proxies import ProxyTrust
+from relay.hub.pulse import Pulse
 from relay.hub.refusals import STOPPING
 from relay.hub.seats import Seats
 from relay.ids import ApplicationId, ConnectionId
@@ -59,6 +61,7 @@ class Switchboard:
         self.all_gone.set()
         self.connections: dict[ConnectionId, Connection] = {}
         self.handshaking: Counter[ApplicationId] = Counter()
+        self.pulse = Pulse(clock, metrics)
         self.seats = Seats(clock)
         self.silence = Deadlines(settings.ping_wait, clock, self._give_up)
         self.unread = Deadlines(SLOW_READER_LIMIT, clock, self._cut_slow_reader)
@@ -176,14 +179,15 @@ class Switchboard:
         code: int | None = None,
         reason: str = "",
         *,
-        is_fault: bool | None = None,
+        is_fault: bool = False,
     ) -> None:
         """
         Take a connection out of the index and tell everybody; the first call counts.
 
         Args:
             code: of the close frame, if there was one; `reason` likewise.
-            is_fault: default: whether this kind of loss is Relay's own doing.
+            is_fault: whether Relay is to blame although this kind of loss, in this
+                moment, does not say so.
         """
         if self.connections.pop(connection.id, None) is None:
             return
@@ -205,11 +209,12 @@ class Switchboard:
             ref=connection.ref,
             connection_id=connection.id,
             at=self._clock.now(),
+            last_seen_at=connection.last_seen_at,
             loss=loss,
             close_code=code,
             close_reason=reason,
             peer_address=connection.peer_address,
-            is_fault=loss.is_own_doing if is_fault is None else is_fault,
+            is_fault=is_fault or loss.is_own_doing or self.pulse.is_doubtful,
         )
         self._tell(lambda listener: listener.lost(departure))
 

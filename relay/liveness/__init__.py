@@ -10,11 +10,11 @@ The picture::
 
                           ExecutorConnected
          Unknown ───────────────────────────────▶ Healthy ◀─┐ another connection:
-            ▲                                     ▲  ▲  │   │ the newest wins
-            │                    ExecutorConnected│  │  └───┘
-            │                                     │  │  │ ConnectionLost, OwnerLost
-            │ RecoveryConfirmed                   │  │  ▼
-            └────────────────── Dead ─────────────┘  Disconnected ◀─┐ OwnerLost:
+                                                  ▲  ▲  │   │ the newest wins
+                                 ExecutorConnected│  │  └───┘
+                                                  │  │  │ ConnectionLost, OwnerLost
+                                                  │  │  ▼
+                                Dead ─────────────┘  Disconnected ◀─┐ OwnerLost:
                                  ▲  ExecutorConnected   │       │   │ a fresh grace,
                                  └──────────────────────┘       └───┘ three times
                                         GraceElapsed
@@ -27,7 +27,9 @@ Invariants
     * News about a connection, a deadline or an epoch that is no longer the current one
       changes nothing and orders nothing.
     * Nobody is dead before its own deadline has passed.
-    * Each death opens one recovery. An executor that returns ends it.
+    * Each death opens one recovery. An executor that returns ends it. A verified
+      recovery deletes the record: the ledger does, in the transaction that proves it
+      (ADR 0010), and the executor is Unknown again.
     * The epoch grows with each connection, and only with it.
     * The same events give the same states.
 

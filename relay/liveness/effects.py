@@ -73,13 +73,6 @@ class ReportUnseen:
     unseen_starts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetExecutor:
-    """Delete what is known of the executor, if it is still dead in this epoch."""
-
-    epoch: Epoch
-
-
 Effect = (
     RecordHealthy
     | RecordDisconnected
@@ -90,6 +83,5 @@ Effect = (
     | CloseConnection
     | ReportCollision
     | ReportUnseen
-    | ForgetExecutor
 )
 """Everything that may have to be done about one executor."""

@@ -55,15 +55,5 @@ class OwnerLost:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryConfirmed:
-    """A living peer has no pending work of the executor that died in this epoch."""
-
-    at: datetime
-    epoch: Epoch
-
-
-Event = (
-    ExecutorConnected | ConnectionLost | GraceElapsed | OwnerLost | RecoveryConfirmed
-)
+Event = ExecutorConnected | ConnectionLost | GraceElapsed | OwnerLost
 """Everything that can happen to one executor."""

@@ -8,7 +8,6 @@ from relay.liveness.effects import (
     CloseConnection,
     Effect,
     ExtendGrace,
-    ForgetExecutor,
     OpenRecovery,
     RecordDead,
     RecordDisconnected,
@@ -23,7 +22,6 @@ from relay.liveness.events import (
     ExecutorConnected,
     GraceElapsed,
     OwnerLost,
-    RecoveryConfirmed,
 )
 from relay.liveness.policy import LivenessPolicy
 from relay.liveness.states import Dead, Disconnected, Healthy, State, Unknown
@@ -57,8 +55,6 @@ def step(state: State, event: Event, policy: LivenessPolicy) -> Step:
             return _elapse(state, event)
         case OwnerLost():
             return _orphan(state, event, policy)
-        case RecoveryConfirmed():
-            return _confirm(state, event)
         case _:
             assert_never(event)
 
@@ -156,16 +152,6 @@ def _orphan(state: State, event: OwnerLost, policy: LivenessPolicy) -> Step:
                 (ExtendGrace(grace=grace, unseen_starts=unseen_starts),),
             )
         case Unknown() | Dead():
-            return Step(state)
-        case _:
-            assert_never(state)
-
-
-def _confirm(state: State, event: RecoveryConfirmed) -> Step:
-    match state:
-        case Dead() if state.epoch == event.epoch:
-            return Step(Unknown(), (ForgetExecutor(epoch=state.epoch),))
-        case Unknown() | Healthy() | Disconnected() | Dead():
             return Step(state)
         case _:
             assert_never(state)

@@ -1,8 +1,9 @@
 """
 The next version of one executor's row, and what has to be written next to it.
 
-Pure: news go in, the liveness machine decides, and its effects become changes of
-records. Nothing is written before every piece of news of a batch has been taken.
+Does no I/O and reads no clock: news go in, the liveness machine decides, and its
+effects become changes of records. Nothing is written before every piece of news of a
+batch has been taken.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ from relay.liveness.effects import (
     CloseConnection,
     Effect,
     ExtendGrace,
-    ForgetExecutor,
     OpenRecovery,
     RecordDead,
     RecordDisconnected,
@@ -151,8 +151,7 @@ class Draft:
                 self._superseded.append(effect.connection_id)
             case ReportCollision() | ReportUnseen():
                 self.reports.append(effect)
-            case RecordHealthy() | RecordDisconnected() | ForgetExecutor():
-                # Forgetting is the ledger's business, and no news confirms a recovery.
+            case RecordHealthy() | RecordDisconnected():
                 raise TypeError(f"{news} cannot order {effect}")
             case _:
                 assert_never(effect)
@@ -218,7 +217,7 @@ class Draft:
         if isinstance(news, Departure):
             self.after = replace(
                 self.after,
-                last_seen_at=_last_byte(old, news),
+                last_seen_at=max(old.last_seen_at, news.last_seen_at),
                 last_error=_complaint(news) or old.last_error,
             )
         self._note(
@@ -297,6 +296,7 @@ def _loss_details(news: Ending) -> Mapping[str, Any]:
                 "reason": news.loss.value,
                 "close_code": news.close_code,
                 "close_reason": news.close_reason or None,
+                "silent_for_secs": _silence(news),
             }
         case Orphaned():
             return {"reason": "relay_started"}
@@ -306,11 +306,11 @@ def _loss_details(news: Ending) -> Mapping[str, Any]:
             assert_never(news)
 
 
-def _last_byte(old: ExecutorRecord, news: Departure) -> datetime:
-    """The last sign of life: the end of the connection, unless it was silent before."""
-    if news.loss is Loss.SILENT:
-        return old.last_seen_at
-    return max(old.last_seen_at, news.at)
+def _silence(news: Departure) -> float | None:
+    """For how many seconds nothing was heard, if the connection ended for that."""
+    if news.loss is not Loss.SILENT:
+        return None
+    return round((news.at - news.last_seen_at).total_seconds(), 3)
 
 
 def _complaint(news: Departure) -> str | None:

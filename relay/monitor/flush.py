@@ -3,11 +3,10 @@
 import structlog
 
 from relay.clock import Clock
-from relay.ids import InstanceId
+from relay.ids import ExecutorRef, InstanceId
 from relay.monitor.news import Missing, News, arrival_of
 from relay.monitor.ports import LiveConnection, Sockets
 from relay.store import Store
-from relay.store.executors import ExecutorKey
 
 logger = structlog.get_logger(__name__)
 
@@ -68,31 +67,26 @@ class Flusher:
         """
         async with self._store.read() as work:
             recorded = await work.executors.list_connections(self._instance_id)
-            online = self._list_online()
-            rows = [
-                row
-                for key in recorded.keys() - online.keys()
-                if (row := await work.executors.find(key))
-            ]
 
         # No await from here on: what is compared is the hub at this moment.
+        online = self._list_online()
         news: list[News] = [
-            Missing(row.ref, row.connection_id)
-            for row in rows
-            if self._sockets.find(row.ref) is None
+            Missing(ref, connection_id)
+            for ref, connection_id in recorded.items()
+            if ref not in online
         ]
         now = self._clock.now()
-        for key, connection in self._list_online().items():
-            if recorded.get(key) != connection.id:
-                is_collision = self._sockets.collision(connection.ref)
+        for ref, connection in online.items():
+            if recorded.get(ref) != connection.id:
+                is_collision = self._sockets.is_colliding(connection.ref)
                 news.append(arrival_of(connection, at=now, is_collision=is_collision))
         if news:
             logger.info("rows_differed_from_sockets", executors=len(news))
         return news
 
-    def _list_online(self) -> dict[ExecutorKey, LiveConnection]:
+    def _list_online(self) -> dict[ExecutorRef, LiveConnection]:
         return {
-            ref.key: connection
+            ref: connection
             for ref, _, _ in self._sockets.list_last_seen()
             if (connection := self._sockets.find(ref))
         }

@@ -41,6 +41,11 @@ class LiveConnection(Protocol):
 class Sockets(Protocol):
     """The live connections of this server; `relay.hub.hub.Hub` is the real one."""
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether this server stops: nobody who dials is let in any more."""
+        ...
+
     def find(self, ref: ExecutorRef) -> LiveConnection | None:
         """The newest open socket of that executor."""
         ...
@@ -49,7 +54,7 @@ class Sockets(Protocol):
         """Whether a socket of that application is open and has not said whose it is."""
         ...
 
-    def collision(self, ref: ExecutorRef) -> bool:
+    def is_colliding(self, ref: ExecutorRef) -> bool:
         """Whether several live processes use that executor id."""
         ...
 

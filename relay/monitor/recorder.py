@@ -8,8 +8,8 @@ import structlog
 from relay.audit import AuditWriter, engine_entry
 from relay.clock import Clock
 from relay.errors import ConflictError
-from relay.hub.events import Loss
-from relay.ids import ApplicationId, AppVersion, InstanceId
+from relay.hub.events import Arrival, Loss
+from relay.ids import ApplicationId, AppVersion, ConnectionId, InstanceId
 from relay.liveness.effects import OpenRecovery, ReportCollision, ReportUnseen
 from relay.liveness.policy import LivenessPolicy
 from relay.monitor.draft import Circumstances, Draft
@@ -25,6 +25,8 @@ logger = structlog.get_logger(__name__)
 
 SUPERSEDED_CODE = 4000
 SUPERSEDED_REASON = "superseded by a newer connection of the same executor"
+DELETED_CODE = 1008
+DELETED_REASON = "application deleted; register it again to reconnect"
 COLLISION_SILENCE = timedelta(minutes=1)
 
 
@@ -64,6 +66,8 @@ class Recorder:
         """
         Write what `news` change; news of applications that are gone change nothing.
 
+        A socket that was admitted while its application was being deleted is closed.
+
         May be repeated with the same news when the outcome was unknown: they are stale
         then.
 
@@ -85,9 +89,15 @@ class Recorder:
             rows = await work.executors.lock(keys)
             recoveries = await work.recoveries.find_open_many(keys)
             drafts: list[Draft] = []
+            astray: list[ConnectionId] = []
             for key, its_news in by_executor.items():
                 application = applications.get(key[0])
                 if application is None:
+                    astray += [
+                        each.connection_id
+                        for each in its_news
+                        if isinstance(each, Arrival)
+                    ]
                     continue
                 draft = Draft(
                     its_news[0].ref,
@@ -100,6 +110,7 @@ class Recorder:
                 drafts.append(draft)
             await self._write(work, drafts, applications)
             work.after_commit(lambda: self._act(drafts))
+            work.after_commit(lambda: self._show_out(astray))
 
     def _circumstances(
         self, work: UnitOfWork, application: ApplicationRecord
@@ -130,8 +141,10 @@ class Recorder:
         if entries:
             await self._audit.record(work, *entries)
         for application_id, language in _languages(drafts).items():
-            if language != applications[application_id].language:
-                await work.applications.set_language(application_id, language)
+            if language == applications[application_id].language:
+                continue
+            if not await work.applications.set_language(application_id, language):
+                raise AssertionError("a locked row of an application has gone")
         woken = 0
         for application_id, app_version in _connected_versions(drafts):
             woken += await work.recoveries.wake(application_id, app_version)
@@ -143,6 +156,11 @@ class Recorder:
             for entry in draft.entries:
                 self._metrics.transitions.labels(entry.operation).inc()
             for connection_id in draft.superseded:
+                newest = self._sockets.find(draft.ref)
+                if newest is not None and newest.id == connection_id:
+                    # Its successor has gone meanwhile; that it speaks again is on its
+                    # way through the inbox.
+                    continue
                 self._sockets.close_connection(
                     connection_id, Loss.SUPERSEDED, SUPERSEDED_CODE, SUPERSEDED_REASON
                 )
@@ -155,6 +173,12 @@ class Recorder:
                         unseen_starts=report.unseen_starts,
                         consequence="this start of Relay does not prolong its grace",
                     )
+
+    def _show_out(self, astray: Sequence[ConnectionId]) -> None:
+        for connection_id in astray:
+            self._sockets.close_connection(
+                connection_id, Loss.DELETED, DELETED_CODE, DELETED_REASON
+            )
 
     def _has_new_collision(self, draft: Draft) -> bool:
         """Whether to speak of the executor's collision; once a minute at most."""

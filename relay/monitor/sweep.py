@@ -43,7 +43,8 @@ class Sweeper:
 
     The rows are the deadlines; nothing is kept in memory but when we last looked. A
     deadline waits while a socket of its application is saying who it is, and does not
-    count for an executor that is on line: its arrival is only not written yet.
+    count for an executor that is on line: its arrival is only not written yet. While
+    this server stops there are no verdicts at all.
     """
 
     def __init__(
@@ -70,6 +71,9 @@ class Sweeper:
         Raises:
             StoreUnavailableError: nobody can be judged now.
         """
+        if self._sockets.is_draining:
+            # Who comes back now is turned away by us; the next start gives a new grace.
+            return Sweep([], SWEEP_INTERVAL)
         began = self._clock.monotonic()
         if began > self._trusted_until:
             await self._raise_deadlines()
@@ -95,7 +99,7 @@ class Sweeper:
             return arrival_of(
                 connection,
                 at=self._clock.now(),
-                is_collision=self._sockets.collision(row.ref),
+                is_collision=self._sockets.is_colliding(row.ref),
             )
         if row.dead_after is None or self._may_be_returning(row, row.dead_after, now):
             return None

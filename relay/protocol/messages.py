@@ -28,6 +28,14 @@ from relay.protocol.sanitising import (
 IDENTITY_LIMIT_CHARS = 512
 """Characters of each text with which an executor describes itself."""
 
+LISTED_ROW_LIMIT_BYTES = 32 * 1024
+"""
+What one workflow without its payloads may take, on average, in a listing.
+
+Beyond it the executor has ignored the limit of the listing or sends what nobody asked
+for, and building a million rows would stop the loop for seconds.
+"""
+
 GC_BATCH_ROWS = 10_000
 """Rows that retention deletes in one transaction, where the SDK lets us choose."""
 
@@ -282,18 +290,22 @@ class ListWorkflowsRequest:
 
     def decode_reply(self, frame: bytes) -> tuple[WorkflowSummary, ...]:
         """
-        The workflows in the executor's order; a null list is an empty one.
+        The workflows in the executor's order, without those beyond the limit; a null
+        list is an empty one.
 
         Raises:
             FrameError: there is no list, or an entry has no id: a listing that misses
-                work would pass for "nothing is pending".
+                work would pass for "nothing is pending". Or it is too large for what
+                was asked.
         """
+        if len(frame) > self.limit * LISTED_ROW_LIMIT_BYTES:
+            raise FrameError(f"{len(frame)} bytes are no listing of {self.limit} rows")
         rows = read_frame(frame, _OutputReply).output
         if rows is None:
             return ()
         if not isinstance(rows, list):
             raise FrameError("the reply holds no list of workflows")
-        return tuple(_read_workflow(row) for row in rows)
+        return tuple(_read_workflow(row) for row in rows[: self.limit])
 
 
 def _read_workflow(row: object) -> WorkflowSummary:

@@ -20,7 +20,7 @@ from relay.records import (
     VersionPolicy,
 )
 from relay.recovery import transitions
-from relay.recovery.policy import BackOff, Finish, Order, Rest, Strand
+from relay.recovery.policy import BackOff, Finish, Hold, Order, Rest, Strand
 from relay.store import Store, UnitOfWork
 
 logger = structlog.get_logger(__name__)
@@ -60,10 +60,14 @@ class Bookkeeper:
             due_at = await work.recoveries.find_next_attempt()
             return None if due_at is None else due_at - work.now
 
-    async def claim(self, limit: int) -> Sequence[Claim]:
-        """Up to `limit` due rows, from now on ours."""
+    async def claim(
+        self, limit: int, *, except_applications: Collection[ApplicationId] = ()
+    ) -> Sequence[Claim]:
+        """Up to `limit` due rows, from now on ours; none of the excepted."""
         async with self._store.write() as work:
-            records = await work.recoveries.claim_due(self._instance_id, limit)
+            records = await work.recoveries.claim_due(
+                self._instance_id, limit, except_applications=except_applications
+            )
             policies: dict[ApplicationId, VersionPolicy] = {}
             for application_id in {r.executor.application.id for r in records}:
                 application = await work.applications.find_by_id(application_id)
@@ -143,6 +147,15 @@ class Bookkeeper:
                 if record.state is not RecoveryState.STRANDED:
                     await self._note(work, "recovery.strand", after, reason=rest.reason)
                     work.after_commit(lambda: raise_alarm("recovery_stranded", after))
+            elif isinstance(rest, Hold):
+                if record.state is RecoveryState.ORDERED:
+                    await self._note(
+                        work,
+                        "recovery.release",
+                        after,
+                        AuditStatus.SUCCESS,
+                        reason=rest.reason,
+                    )
             elif record.state is RecoveryState.ORDERED or (
                 # A question that fails for an hour is told once.
                 isinstance(rest, BackOff) and rest.reason != record.reason
@@ -196,9 +209,10 @@ class Bookkeeper:
         The executor's row, locked, if it is still about this death.
 
         Otherwise the recovery is closed as RETURNED, unless somebody else has closed it
-        already. Executors are locked before recoveries are written, here and in the
-        monitor.
+        already. Locks are taken in the store's order: a tombstone refers to the
+        application, so that comes first.
         """
+        await work.applications.lock_settings({record.executor.application.id})
         key = record.executor.key
         executor = (await work.executors.lock([key])).get(key)
         if (

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Final
 
@@ -12,7 +13,7 @@ from relay.audit import AuditWriter
 from relay.clock import Clock
 from relay.dispatch import Dispatcher, Peers
 from relay.errors import StoreUnavailableError
-from relay.ids import InstanceId
+from relay.ids import ApplicationId, InstanceId
 from relay.records import RecoveryRecord
 from relay.recovery.attempt import Attempts
 from relay.recovery.bookkeeping import Bookkeeper, Claim
@@ -26,9 +27,15 @@ from relay.telemetry import Metrics
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS_AT_ONCE: Final = 128
+"""Attempts in flight; they mostly wait for executors."""
+
+APPLICATION_SHARE: Final = 32
 """
-Attempts in flight. They mostly wait for executors, for minutes if one hangs with an
-order, so the number is what keeps one application from holding up the others.
+Attempts in flight after which no more rows of an application are claimed.
+
+If its executors hang with an order each attempt takes minutes, and those of the other
+applications must not wait for that. An application can have as many again at once,
+because one turn claims that many rows before it counts.
 """
 
 _POLL: Final = timedelta(seconds=1)
@@ -72,8 +79,8 @@ class RecoveryEngine:
         self._survey = Survey(store=store, audit=audit, peers=peers, metrics=metrics)
         self._woken = asyncio.Event()
         self._running: dict[asyncio.Task[None], RecoveryRecord] = {}
-        self._started = clock.monotonic()
-        self._next_survey = self._started
+        self._orders_from: float | None = None
+        self._next_survey = float("-inf")
 
     def wake(self) -> None:
         """Look for due rows now; to be called after a row has become due."""
@@ -82,12 +89,16 @@ class RecoveryEngine:
     async def run(self) -> None:
         """Recover until cancelled; the attempts under way end with it."""
         self._next_survey = self._clock.monotonic()
+        if self._orders_from is None:
+            # Not at the assembly: the start may wait for the store, and nobody can
+            # redial until it is over.
+            self._orders_from = self._next_survey + self._start_hold.total_seconds()
         is_store_down = False
         async with TaskSet("recovery") as tasks:
             while True:
                 self._woken.clear()
                 try:
-                    pause = await self._turn(tasks)
+                    pause = await self._turn(tasks, self._orders_from)
                     is_store_down = False
                 except StoreUnavailableError as error:
                     if not is_store_down:
@@ -98,34 +109,42 @@ class RecoveryEngine:
                     pause = _POLL
                 await self._clock.wait(self._woken, pause)
 
-    async def _turn(self, tasks: TaskSet) -> timedelta:
+    async def _turn(self, tasks: TaskSet, orders_from: float) -> timedelta:
         """One look at the ledger; how long to wait before the next."""
         if self._clock.monotonic() >= self._next_survey:
             self._next_survey = (
                 self._clock.monotonic() + SURVEY_INTERVAL.total_seconds()
             )
             await self._books.release_orphans({r.id for r in self._running.values()})
-            await self._survey.run(tasks)
+            await self._survey.run()
         free = ATTEMPTS_AT_ONCE - len(self._running)
         due_in = await self._books.find_due_in()
         if free <= 0 or due_in is None:
             return _POLL
         if due_in > timedelta(0):
             return min(due_in, _POLL)
-        claims = await self._books.claim(free)
+        claims = await self._books.claim(
+            min(free, APPLICATION_SHARE), except_applications=self._list_busy()
+        )
         for claim in claims:
-            self._begin(claim, tasks)
-        # Nothing although something is due: another transaction has it locked.
+            self._begin(claim, tasks, orders_from)
+        # Nothing although something is due: another transaction has it locked, or its
+        # application has its share. An attempt that ends wakes us.
         return timedelta(0) if claims else _POLL
 
-    def _begin(self, claim: Claim, tasks: TaskSet) -> None:
+    def _list_busy(self) -> Collection[ApplicationId]:
+        """The applications that have their share of the attempts."""
+        attempts = Counter(r.executor.application.id for r in self._running.values())
+        return [id_ for id_, number in attempts.items() if number >= APPLICATION_SHARE]
+
+    def _begin(self, claim: Claim, tasks: TaskSet, orders_from: float) -> None:
         record = claim.record
         # An order of an earlier death, or of a row that was woken since, may be out.
         if any(r.executor == record.executor for r in self._running.values()):
             work = self._attempts.yield_to_another(claim)
         else:
-            passed = timedelta(seconds=self._clock.monotonic() - self._started)
-            work = self._attempts.run(claim, hold=self._start_hold - passed)
+            hold = timedelta(seconds=orders_from - self._clock.monotonic())
+            work = self._attempts.run(claim, hold=hold)
         task = tasks.spawn(work, name=record.id)
         self._running[task] = record
         task.add_done_callback(self._ended)

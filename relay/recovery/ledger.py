@@ -59,7 +59,7 @@ class Ledger:
         self._store = store
         self._audit = audit
 
-    async def list(
+    async def list_recoveries(
         self,
         application: ApplicationRef,
         *,
@@ -193,7 +193,7 @@ class Ledger:
         _check_identity("body.appVersion", app_version)
         ref = ExecutorRef(application, executor_id)
         async with self._store.write() as work:
-            if await work.applications.find_by_id(application.id) is None:
+            if not await work.applications.lock_settings({application.id}):
                 raise NotFoundError("application", application.name)
             known = (await work.executors.lock([ref.key])).get(ref.key)
             if known is None:

@@ -7,10 +7,8 @@ from typing import Final
 import structlog
 
 from relay.audit import AuditWriter, engine_entry
-from relay.dispatch import Peer, Peers
-from relay.errors import DispatchError
+from relay.dispatch import Peers
 from relay.ids import ExecutorRef, RecoveryId
-from relay.protocol.messages import ExecutorInfoRequest
 from relay.records import (
     OPEN_STATES,
     ApplicationRecord,
@@ -20,7 +18,6 @@ from relay.records import (
 )
 from relay.recovery.bookkeeping import raise_alarm
 from relay.store import Store
-from relay.tasks import TaskSet
 from relay.telemetry import Metrics
 
 logger = structlog.get_logger(__name__)
@@ -28,7 +25,6 @@ logger = structlog.get_logger(__name__)
 SURVEY_INTERVAL: Final = timedelta(seconds=15)
 WAITING_ALARM: Final = timedelta(minutes=5)
 
-_PROBE_TIMEOUT: Final = timedelta(seconds=10)
 _ALARM_LIMIT: Final = 1000
 
 
@@ -36,9 +32,10 @@ class Survey:
     """
     Catches what no event brings.
 
-    Executors that stopped answering are asked who they are until they answer again.
-    Rows that wait for somebody who is there are made due: an executor may have
-    connected, or begun to answer, while an attempt was about to put its row to sleep.
+    Executors that stopped answering are told in the audit log, once a silence; the hub
+    probes them. Rows that wait for somebody who is there are made due: an executor may
+    have connected, or begun to answer, while an attempt was about to put its row to
+    sleep.
     """
 
     def __init__(
@@ -49,12 +46,11 @@ class Survey:
         self._peers = peers
         self._metrics = metrics
         self._silent: set[ExecutorRef] = set()
-        self._probing: set[ExecutorRef] = set()
         self._alarmed: set[RecoveryId] = set()
 
-    async def run(self, tasks: TaskSet) -> None:
+    async def run(self) -> None:
         """
-        Look once; probes go on in `tasks`.
+        Look once.
 
         Raises:
             StoreUnavailableError: what was not done is done the next time.
@@ -70,7 +66,7 @@ class Survey:
             now = work.now
         self._show(measures, now)
         self._raise_alarms(waiting, now)
-        await self._mind_silence(applications, tasks)
+        await self._tell_silence(applications)
         if measures.keys() & {RecoveryState.WAITING, RecoveryState.STRANDED}:
             await self._wake_sleepers(applications)
 
@@ -90,42 +86,21 @@ class Survey:
                 raise_alarm("recovery_waiting", record)
         self._alarmed = {record.id for record in late}
 
-    async def _mind_silence(
-        self, applications: Iterable[ApplicationRecord], tasks: TaskSet
-    ) -> None:
+    async def _tell_silence(self, applications: Iterable[ApplicationRecord]) -> None:
         silent = {
-            peer.ref: peer
+            peer.ref
             for application in applications
             for peer in self._peers.list_peers(application.ref.id)
             if not peer.is_responsive
         }
-        if news := [ref for ref in silent if ref not in self._silent]:
+        if news := silent - self._silent:
             entries = [
                 engine_entry("executor.unresponsive", ref, status=AuditStatus.FAILURE)
-                for ref in news
+                for ref in sorted(news, key=lambda ref: ref.key)
             ]
             async with self._store.write() as work:
                 await self._audit.record(work, *entries)
-        self._silent = set(silent)
-        for ref, peer in silent.items():
-            if ref not in self._probing:
-                self._begin_probe(peer, tasks)
-
-    def _begin_probe(self, peer: Peer, tasks: TaskSet) -> None:
-        self._probing.add(peer.ref)
-        task = tasks.spawn(self._probe(peer), name=f"probe:{peer.ref.executor_id}")
-        task.add_done_callback(lambda _: self._probing.discard(peer.ref))
-
-    async def _probe(self, peer: Peer) -> None:
-        """Any answer ends the silence; the connection notices by itself."""
-        try:
-            await peer.ask(ExecutorInfoRequest(), _PROBE_TIMEOUT)
-        except DispatchError as error:
-            logger.debug(
-                "executor_probe_failed",
-                executor_id=peer.ref.executor_id,
-                reason=str(error),
-            )
+        self._silent = silent
 
     async def _wake_sleepers(self, applications: Iterable[ApplicationRecord]) -> None:
         present = {

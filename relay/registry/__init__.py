@@ -32,7 +32,7 @@ It does not judge liveness, does not order recoveries, and knows no HTTP.
 from relay.registry.actor import LOCAL_ORGANIZATION, SHELL_ACTOR, Actor
 from relay.registry.applications import Applications, ApplicationView
 from relay.registry.audit_log import AuditQuery
-from relay.registry.browsers import BrowserRules
+from relay.registry.browsers import FOREIGN_HOST, BrowserRules
 from relay.registry.changes import KEEP, ApplicationChange, Keep
 from relay.registry.executors import ExecutorView
 from relay.registry.keys import NO_APPLICATION, Keys, MintedKey
@@ -40,6 +40,7 @@ from relay.registry.ports import LiveExecutor, Sockets
 from relay.registry.registry import Registry, check_organization
 
 __all__ = [
+    "FOREIGN_HOST",
     "KEEP",
     "LOCAL_ORGANIZATION",
     "NO_APPLICATION",

@@ -1,6 +1,7 @@
 """Applications: registering, changing and deleting them."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=60)
 SHORT_TIMEOUT = timedelta(seconds=45)
 """Below it an SDK may still be unaware that its link is dead (35 to 46 s)."""
 
+PUT_ATTEMPTS = 5
 LISTED_RECOVERIES = 1000
 DELETED_REASON = "application deleted; register it again to reconnect"
 
@@ -99,13 +101,15 @@ class Applications:
 
         Raises:
             InvalidInputError: no application can have that name.
+            ConflictError: others keep deleting and registering it, again and again.
         """
         app_name = checked_name(name)
-        try:
-            return await self._put(actor, app_name, private_mode)
-        except ConflictError:
-            # Somebody registered it between our look and our insert: now it exists.
-            return await self._put(actor, app_name, private_mode)
+        for _ in range(PUT_ATTEMPTS - 1):
+            # Somebody registered it between our look and our insert: now it exists,
+            # unless it has been deleted since.
+            with suppress(ConflictError):
+                return await self._put(actor, app_name, private_mode)
+        return await self._put(actor, app_name, private_mode)
 
     async def change(self, actor: Actor, name: str, change: ApplicationChange) -> None:
         """
@@ -120,7 +124,7 @@ class Applications:
         async with self._store.write() as work:
             old = await _lock_application(work, name)
             new = change.apply_to(old)
-            await work.applications.update(new)
+            await _update_locked(work, new)
             if new.executor_timeout != old.executor_timeout:
                 await work.executors.recompute_deadlines(
                     new.ref.id,
@@ -175,7 +179,8 @@ class Applications:
                     }
                     for recovery in recoveries
                 ]
-            await work.applications.delete(record.ref.id)
+            if not await work.applications.delete(record.ref.id):
+                raise AssertionError("a locked row of an application has gone")
             await self._audit.record(
                 work,
                 actor.entry(
@@ -200,7 +205,7 @@ class Applications:
                 new = old
                 if private_mode is not None:
                     new = replace(old, private_mode=private_mode)
-                    await work.applications.update(new)
+                    await _update_locked(work, new)
             await self._audit.record(
                 work,
                 actor.entry(
@@ -250,6 +255,11 @@ async def _lock_application(work: UnitOfWork, name: str) -> ApplicationRecord:
     if record is None:
         raise NotFoundError("application", app_name)
     return record
+
+
+async def _update_locked(work: UnitOfWork, record: ApplicationRecord) -> None:
+    if not await work.applications.update(record):
+        raise AssertionError("a locked row of an application has gone")
 
 
 def new_application(

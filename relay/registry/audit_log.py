@@ -30,7 +30,7 @@ class AuditQuery:
 async def list_audit(store: Store, query: AuditQuery) -> Sequence[AuditRecord]:
     """The matching entries, newest first."""
     async with store.read() as work:
-        return await work.audit.list(
+        return await work.audit.list_entries(
             LOCAL_ORGANIZATION,
             start=query.start,
             end=query.end,

@@ -12,6 +12,12 @@ from urllib.parse import urlsplit
 
 from relay.settings import RelaySettings, is_loopback
 
+FOREIGN_HOST = (
+    "this host name is not known to Relay: use localhost, or set RELAY_PUBLIC_URL to"
+    " the URL that clients use"
+)
+"""What a request for a host that is not ours is told."""
+
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
@@ -47,11 +53,10 @@ class BrowserRules:
         """Whether the page at `origin` was served under the `host` it now asks."""
         if origin.lower() in self._origins:
             return True
-        parts = urlsplit(origin)
+        scheme, _, authority = origin.lower().partition("://")
         return (
-            parts.scheme in {"http", "https"}
-            and bool(parts.netloc)
-            and parts.netloc.lower() == (host or "").lower()
+            scheme in {"http", "https"}
+            and authority == (host or "").lower()
             and self.is_own_host(host)
         )
 

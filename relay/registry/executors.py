@@ -61,6 +61,6 @@ def _view(record: ExecutorRecord, sockets: Sockets) -> ExecutorView:
         ),
         in_flight=0 if live is None else live.in_flight,
         is_responsive=live is None or live.is_responsive,
-        is_collision=sockets.collision(record.ref),
+        is_collision=sockets.is_colliding(record.ref),
         is_safe=capabilities.is_safe,
     )

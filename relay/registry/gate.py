@@ -19,7 +19,7 @@ from relay.records import (
 )
 from relay.registry.actor import LOCAL_ORGANIZATION, SHELL_ACTOR
 from relay.registry.applications import new_application
-from relay.registry.browsers import BrowserRules
+from relay.registry.browsers import FOREIGN_HOST, BrowserRules
 from relay.registry.keys import Keys
 from relay.registry.refusals import RefusalNotes
 from relay.settings import AuthMode, RelaySettings
@@ -98,19 +98,7 @@ class Gate:
                 "origin",
             )
         if not self._browsers.is_own_host(knock.host):
-            return _No(
-                Refusal(
-                    403,
-                    "Forbidden",
-                    "this host name is not known to Relay: use localhost, or set"
-                    " RELAY_PUBLIC_URL to the URL that clients use",
-                ),
-                "host",
-            )
-        if not knock.key:
-            return _No(
-                Refusal(401, "Unauthorized", "any key will do, none won't"), "key"
-            )
+            return _No(Refusal(403, "Forbidden", FOREIGN_HOST), "host")
         key = await self._keys.find(knock.key)
         if key is not None and key.revoked_at is not None:
             logger.warning(

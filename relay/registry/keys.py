@@ -9,6 +9,7 @@ from relay.access import (
     KEY_PREFIX,
     Permission,
     Principal,
+    check_application_name,
     check_grant,
     check_key_name,
     hash_key,
@@ -21,7 +22,7 @@ from relay.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from relay.ids import ApplicationId, AppName, KeyId, KeyName, new_id
+from relay.ids import ApplicationId, KeyId, KeyName, new_id
 from relay.records import AuditTarget, KeyRecord
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
 from relay.store import Store, UnitOfWork
@@ -208,12 +209,17 @@ async def _resolve(
         raise InvalidInputError(
             "body.appNames", "must name an application, or be left out to cover all"
         )
+    places = {
+        check_application_name(name, place): place
+        for position, name in enumerate(names)
+        for place in [f"body.appNames[{position}]"]
+    }
     scope: set[ApplicationId] = set()
-    for position, name in enumerate(names):
-        application = await work.applications.find(LOCAL_ORGANIZATION, AppName(name))
+    # Held, so that none is deleted before the key exists; by name, as everybody does
+    # who holds several, so that nobody waits in a circle.
+    for name in sorted(places):
+        application = await work.applications.lock(LOCAL_ORGANIZATION, name)
         if application is None:
-            raise InvalidInputError(
-                f"body.appNames[{position}]", "no application has that name", name
-            )
+            raise InvalidInputError(places[name], "no application has that name", name)
         scope.add(application.ref.id)
     return frozenset(scope)

@@ -32,7 +32,7 @@ class Sockets(Protocol):
         """The newest open socket of that executor."""
         ...
 
-    def collision(self, ref: ExecutorRef) -> bool:
+    def is_colliding(self, ref: ExecutorRef) -> bool:
         """Whether several live processes use that executor id."""
         ...
 

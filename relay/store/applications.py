@@ -139,9 +139,6 @@ class ApplicationRepository:
             application, application.c.id == application_id
         )
         await self._transaction.lock_rows(
-            application, application.c.id == application_id
-        )
-        await self._transaction.lock_rows(
             executor, executor.c.application_id == application_id
         )
         row = (

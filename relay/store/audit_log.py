@@ -52,7 +52,7 @@ class AuditIds:
         self._order = itertools.count()
         self._process = secrets.token_hex(4)
 
-    def next(self, emitted_at: datetime) -> AuditId:
+    def mint(self, emitted_at: datetime) -> AuditId:
         """An id that sorts after all that this process gave for this instant."""
         order = next(self._order) & 0xFFFFFFFF
         return AuditId(f"{_first_id(emitted_at)}{order:08x}{self._process}")
@@ -77,7 +77,7 @@ class AuditLogRepository:
         )
         rows = [
             {
-                "id": self._ids.next(self._transaction.now),
+                "id": self._ids.mint(self._transaction.now),
                 "organization_id": organizations[entry.organization],
                 "emitted_at": self._transaction.now,
                 "operation": entry.operation,
@@ -98,7 +98,7 @@ class AuditLogRepository:
                 insert(audit_entry), rows[start : start + _CHUNK]
             )
 
-    async def list(
+    async def list_entries(
         self,
         organization_name: OrgName,
         *,
@@ -209,7 +209,7 @@ class AuditLogRepository:
             raise NotFoundError("organization", missing)
         return found
 
-    async def _read(self, statement: Select[Any]) -> "Sequence[AuditRecord]":
+    async def _read(self, statement: Select[Any]) -> Sequence[AuditRecord]:
         return [_to_record(row) for row in await self._transaction.execute(statement)]
 
 

@@ -13,12 +13,19 @@ ExecutorKey = tuple[ApplicationId, ExecutorId]
 """`ExecutorRef.key`: the primary key of an executor's row."""
 
 
+NAMES = (
+    executor.c.application_id,
+    executor.c.executor_id,
+    application.c.name.label("application_name"),
+    organization.c.name.label("organization_name"),
+)
+"""The columns that `executor_of` reads."""
+
+
 def select_executors() -> Select[Any]:
-    return select(
-        executor,
-        application.c.name.label("application_name"),
-        organization.c.name.label("organization_name"),
-    ).select_from(executor.join(application).join(organization))
+    return select(executor, *NAMES[2:]).select_from(
+        executor.join(application).join(organization)
+    )
 
 
 def has_key(key: ExecutorKey) -> ColumnElement[bool]:

@@ -23,15 +23,18 @@ from relay.ids import (
     ApplicationId,
     ConnectionId,
     Epoch,
+    ExecutorRef,
     InstanceId,
 )
 from relay.liveness.states import ExecutorStatus
 from relay.records import ExecutorRecord
 from relay.store.executor_rows import (
     BELIEFS,
+    NAMES,
     ExecutorKey,
     beliefs_of,
     comes_after,
+    executor_of,
     has_key,
     select_executors,
     to_record,
@@ -133,21 +136,17 @@ class ExecutorRepository:
 
     async def list_connections(
         self, owner: InstanceId
-    ) -> dict[ExecutorKey, ConnectionId]:
+    ) -> dict[ExecutorRef, ConnectionId]:
         """The connections that an instance holds according to HEALTHY rows."""
         rows = await self._transaction.execute(
-            select(
-                executor.c.application_id,
-                executor.c.executor_id,
-                executor.c.connection_id,
-            ).where(
+            select_executors()
+            .with_only_columns(*NAMES, executor.c.connection_id)
+            .where(
                 executor.c.status == ExecutorStatus.HEALTHY.value,
                 executor.c.owner == owner,
             )
         )
-        return {
-            (row.application_id, row.executor_id): row.connection_id for row in rows
-        }
+        return {executor_of(row): row.connection_id for row in rows}
 
     async def list_elapsed(self, limit: int) -> Sequence[ExecutorRecord]:
         """

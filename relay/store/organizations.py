@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, select, update
 
 from relay.db import Transaction
 from relay.ids import OrgName, new_id
@@ -47,6 +47,15 @@ class OrganizationRepository:
             )
         ).one()
         return _to_record(row)
+
+    async def set_audit_retention(self, name: OrgName, span: timedelta) -> bool:
+        """Keep the organization's audit entries for `span`; whether there is one."""
+        result = await self._transaction.execute(
+            update(organization)
+            .where(organization.c.name == name)
+            .values(audit_retention_ms=span)
+        )
+        return result.rowcount == 1
 
     async def list_all(self) -> Sequence[OrganizationRecord]:
         """Every organization, by name."""

@@ -137,12 +137,19 @@ class RecoveryRepository:
         return result.rowcount == 1
 
     async def claim_due(
-        self, instance: InstanceId, limit: int
+        self,
+        instance: InstanceId,
+        limit: int,
+        *,
+        except_applications: Collection[ApplicationId] = (),
     ) -> Sequence[RecoveryRecord]:
         """
         Take the recoveries whose next attempt is due and which nobody works on.
 
         Two instances that ask at the same time get different ones.
+
+        Args:
+            except_applications: whose recoveries are left where they are.
 
         Returns:
             The claimed recoveries, longest due first, with their new revision.
@@ -154,6 +161,7 @@ class RecoveryRepository:
                 recovery.c.state.in_([state.value for state in _DUE_STATES]),
                 recovery.c.next_attempt_at <= self._transaction.now,
                 recovery.c.claimed_by.is_(None),
+                recovery.c.application_id.not_in(except_applications),
             )
             .order_by(recovery.c.next_attempt_at, recovery.c.id)
             .limit(limit)
@@ -175,20 +183,6 @@ class RecoveryRepository:
             _select_recoveries()
             .where(recovery.c.id.in_(claimed.scalars().all()))
             .order_by(recovery.c.next_attempt_at, recovery.c.id)
-        )
-
-    async def list_claimed_by_others(
-        self, instance: InstanceId
-    ) -> Sequence[RecoveryRecord]:
-        """The open recoveries that another instance works on, or died over."""
-        return await self._list(
-            _select_recoveries()
-            .where(
-                _IS_OPEN,
-                recovery.c.claimed_by.is_not(None),
-                recovery.c.claimed_by != instance,
-            )
-            .order_by(recovery.c.id)
         )
 
     async def list_claimed(self) -> Sequence[RecoveryRecord]:

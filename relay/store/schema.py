@@ -7,6 +7,7 @@ that breaks older binaries raises it, every other leaves it alone, so during a r
 update an older instance that meets a newer schema either works or says why it stops.
 """
 
+from enum import StrEnum
 from pathlib import Path
 
 import structlog
@@ -52,16 +53,24 @@ async def migrate(database: Database) -> None:
         logger.info("schema_migrated", before=before, after=after)
 
 
-async def check(database: Database) -> None:
+class SchemaState(StrEnum):
+    """What this Relay can do with a schema as it is."""
+
+    EMPTY = "empty"
+    BEHIND = "behind"
+    USABLE = "usable"
+
+
+async def inspect_schema(database: Database) -> SchemaState:
     """
-    Return when this Relay may work on the schema as it is.
+    What this Relay can do with the schema; nothing is changed.
 
     Raises:
         StoreUnavailableError: the database does not answer; try again later.
         SchemaTooNewError: the schema excludes this Relay.
     """
     async with database.transaction(write=False) as transaction:
-        await transaction.run_sync(_refuse_newer_schema)
+        return await transaction.run_sync(_inspect)
 
 
 async def downgrade(database: Database, revision: str) -> None:
@@ -80,20 +89,29 @@ async def downgrade(database: Database, revision: str) -> None:
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str | None]:
-    _refuse_newer_schema(connection)
-    config = _configure(connection)
-    before = MigrationContext.configure(connection).get_current_revision()
-    known = {
-        script.revision
-        for script in ScriptDirectory.from_config(config).walk_revisions()
-    }
-    if before is not None and before not in known:
-        # A newer Relay was here, and it says that this one may work with the result.
+    before = _read_revision(connection)
+    if _inspect(connection) is SchemaState.USABLE:
         return before, before
-    command.upgrade(config, "head")
+    command.upgrade(_configure(connection), "head")
     connection.execute(update(relay_schema).values(migrated_by=relay.__version__))
-    after = MigrationContext.configure(connection).get_current_revision()
-    return before, after
+    return before, _read_revision(connection)
+
+
+def _inspect(connection: Connection) -> SchemaState:
+    _refuse_newer_schema(connection)
+    revision = _read_revision(connection)
+    if revision is None:
+        return SchemaState.EMPTY
+    chain = ScriptDirectory.from_config(_configure(connection))
+    older = {script.revision for script in chain.walk_revisions()}
+    older.discard(chain.get_current_head() or "")
+    # One that is unknown here: a newer Relay was there, and it says that this one may
+    # work with the result.
+    return SchemaState.BEHIND if revision in older else SchemaState.USABLE
+
+
+def _read_revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _refuse_newer_schema(connection: Connection) -> None:

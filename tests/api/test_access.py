@@ -215,6 +215,7 @@ SIGNS_OF_A_FOREIGN_PAGE: list[tuple[dict[str, str], int]] = [
     ({"Origin": "http://evil.example"}, 403),
     ({"Origin": "http://localhost:3000"}, 403),
     ({"Origin": "null"}, 403),
+    ({"Origin": "http://[::1"}, 403),
     ({"Sec-Fetch-Site": "cross-site"}, 403),
     ({"Content-Type": "text/plain"}, 415),
     ({"Content-Type": "application/x-www-form-urlencoded"}, 415),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from fastapi.exceptions import RequestValidationError
 
 from relay import errors
 from relay.errors import ExecutorFailedError, RelayError
@@ -74,3 +75,26 @@ def test_key_in_a_message_is_masked() -> None:
 
     assert key not in repr(problem.to_response().body)
     assert key not in explain(errors.NotFoundError("key", key))
+
+
+def test_rules_of_ours_are_told_without_the_words_of_the_validator() -> None:
+    """A caller reads the rule, not that it was a `ValueError` somewhere."""
+    entry = {"type": "value_error", "loc": ("body", "a"), "msg": "Value error, no"}
+
+    assert problem_of(RequestValidationError([entry])).flaws[0].message == "no"
+
+
+def test_an_answer_is_small_however_much_is_wrong() -> None:
+    """A body full of mistakes fills neither the answer nor the audit log."""
+    entries = [
+        {"type": "extra_forbidden", "loc": ("body", f"{n}" + "k" * 9999), "msg": "m"}
+        for n in range(5000)
+    ]
+    error = RequestValidationError(entries)
+
+    answer = problem_of(error).to_response()
+
+    assert len(answer.body) < 20_000
+    assert b"4980 more" in answer.body
+    assert len(explain(error)) <= 1000
+    assert len(explain(errors.MalformedInputError("x" * 99_999))) <= 1000

@@ -258,3 +258,16 @@ async def test_local_mode_mints_keys_that_keys_mode_accepts(house: House) -> Non
 
     assert principal.display == "worker"
     assert principal.permissions == {Permission.WEBSOCKET_CONNECT}
+
+
+async def test_create_token_refuses_a_scope_no_application_can_have(
+    house: House,
+) -> None:
+    """Not every database could even look for such a name."""
+    answer = await house.client.post(
+        f"{TOKENS}/worker", json={"appNames": ["nul\0name"]}
+    )
+
+    [flaw] = problem(answer, 422)["errors"]
+    assert flaw["location"] == "body.appNames[0]"
+    assert "3 to 256 characters" in flaw["message"]

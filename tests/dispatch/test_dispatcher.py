@@ -206,13 +206,22 @@ async def test_executor_that_knows_the_message_is_found(room: Room) -> None:
 
 
 async def test_message_that_nobody_knows_is_told(room: Room) -> None:
-    """Also when another executor was lost on the way."""
+    """Every one of them has said so."""
+    room.connect("old").on(ExecutorInfoRequest, failing(unknown("old")))
+    room.connect("older").on(ExecutorInfoRequest, failing(unknown("older")))
+
+    with pytest.raises(UnknownMessageError):
+        await room.ask()
+
+
+async def test_message_is_not_unknown_while_somebody_may_know_it(room: Room) -> None:
+    """The one that was lost on the way might have had the answer."""
     room.connect("old").on(ExecutorInfoRequest, failing(unknown("old")))
     room.connect("gone", in_flight=1).on(
         ExecutorInfoRequest, lost("gone", delivered=False)
     )
 
-    with pytest.raises(UnknownMessageError):
+    with pytest.raises(ConnectionLostError):
         await room.ask()
 
 

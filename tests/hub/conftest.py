@@ -194,7 +194,7 @@ async def open_bench(
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                http=http,  # type: ignore[arg-type]  # a parameter of tests
+                http=http,
                 ws=RelayWebSocketProtocol,
                 lifespan="on",
                 log_config=None,

@@ -308,6 +308,26 @@ async def test_two_timeouts_in_a_row_make_unresponsive(
         assert not find(bench).is_responsive
 
 
+async def test_serial_executor_that_hangs_is_unresponsive_too(
+    bench: Bench, clock: FakeClock
+) -> None:
+    """One request at a time is all it gets, so the second time-out is never sent."""
+    async with await bench.connect(
+        language="go",
+        dbos_version="1.2.0",
+        script={"exist_pending_workflows": [Silence()]},
+    ) as executor:
+        await time_out(bench, clock, executor)
+        assert find(bench).is_responsive
+        asking = start(bench, QUESTION, timedelta(seconds=2))
+        await clock.advance(timedelta(seconds=2))
+        error = await asking
+
+        assert isinstance(error, ReplyTimeoutError)
+        assert not error.delivered
+        assert not find(bench).is_responsive
+
+
 async def test_late_answer_makes_responsive_again(
     bench: Bench, clock: FakeClock
 ) -> None:

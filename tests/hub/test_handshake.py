@@ -2,7 +2,8 @@
 
 import pytest
 
-from relay.hub.handshake import Knock, ProxyTrust, parse_upgrade_path
+from relay.hub.handshake import Knock, parse_upgrade_path
+from relay.hub.proxies import ProxyTrust
 
 
 @pytest.mark.parametrize(

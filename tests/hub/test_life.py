@@ -1,7 +1,7 @@
 """Signs of life, and what their absence means."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from websockets.frames import Frame, Opcode
@@ -22,6 +22,12 @@ ORDER = RecoveryRequest((ExecutorId("dead-1"),))
 SECOND = timedelta(seconds=1)
 
 
+def last_seen(bench: Bench) -> datetime | None:
+    """When the only executor was last heard of; `None` when it is off line."""
+    connection = bench.hub.find(executor_ref())
+    return connection.last_seen_at if connection else None
+
+
 async def test_silent_peer_is_given_up_after_25_seconds(
     bench: Bench, clock: FakeClock
 ) -> None:
@@ -36,6 +42,7 @@ async def test_silent_peer_is_given_up_after_25_seconds(
     (departure,) = bench.listener.departures
     assert departure.loss is Loss.SILENT
     assert departure.at - START == pytest.approx(25 * SECOND, abs=SECOND / 100)
+    assert departure.last_seen_at == START
     assert departure.close_code is None
     assert not departure.is_fault
     assert not bench.hub.is_online(executor_ref())
@@ -57,7 +64,7 @@ async def test_bytes_after_the_deadline_change_nothing(
 
     await eventually(lambda: not bench.server.server_state.connections)
     assert len(bench.listener.events) == 2
-    assert bench.hub.last_seen(executor_ref()) is None
+    assert last_seen(bench) is None
     executor.abort()
 
 
@@ -94,7 +101,7 @@ async def test_frame_of_any_kind_is_life(
     for _ in range(5):
         await clock.advance(20 * SECOND)
         executor.write(Frame(opcode, b"{}").serialize(mask=True))
-        await eventually(lambda: bench.hub.last_seen(executor_ref()) == clock.now())
+        await eventually(lambda: last_seen(bench) == clock.now())
 
     assert bench.listener.departures == []
     executor.abort()
@@ -110,7 +117,7 @@ async def test_bytes_of_an_unfinished_frame_are_life(
     for part in range(5):
         await clock.advance(20 * SECOND)
         executor.write(frame[part * 1000 : (part + 1) * 1000])
-        await eventually(lambda: bench.hub.last_seen(executor_ref()) == clock.now())
+        await eventually(lambda: last_seen(bench) == clock.now())
 
     assert bench.listener.departures == []
     executor.abort()
@@ -122,12 +129,12 @@ async def test_quiet_peer_is_pinged_after_half_an_interval(
     """Its pong is life, halfway between its own pings."""
     async with await bench.connect():
         await clock.advance(9 * SECOND)
-        assert bench.hub.last_seen(executor_ref()) == START
+        assert last_seen(bench) == START
 
         await clock.advance(2 * SECOND)
 
-        await eventually(lambda: bench.hub.last_seen(executor_ref()) != START)
-        seen = bench.hub.last_seen(executor_ref())
+        await eventually(lambda: last_seen(bench) != START)
+        seen = last_seen(bench)
         assert seen is not None
         assert seen - START == pytest.approx(10 * SECOND, abs=SECOND / 2)
 
@@ -139,7 +146,7 @@ async def pass_time(bench: Bench, clock: FakeClock, seconds: int) -> timedelta:
         await clock.advance(SECOND / 4)
         # Real turns of the loop, in which the kernel carries ping and pong.
         await SystemClock().sleep(timedelta(milliseconds=1))
-        seen = bench.hub.last_seen(executor_ref())
+        seen = last_seen(bench)
         assert seen is not None
         longest = max(longest, clock.now() - seen)
     return longest
@@ -180,9 +187,42 @@ async def test_stall_of_our_own_makes_the_loss_a_fault(
     (departure,) = bench.listener.departures
     assert departure.loss is Loss.SILENT
     assert departure.is_fault
-    assert bench.hub.longest_stall >= 9 * SECOND
+    assert bench.hub.switchboard.pulse.longest_stall >= 9 * SECOND
     assert bench.sample("relay_loop_stall_seconds_max") >= 9
     executor.abort()
+
+
+@pytest.mark.parametrize("after", [0 * SECOND, 4 * SECOND])
+async def test_peer_that_hangs_up_over_a_stall_of_ours_is_not_to_blame(
+    bench: Bench, clock: FakeClock, after: timedelta
+) -> None:
+    """It got no pong; its going may be read before the watch knows of the stall."""
+    executor = await bench.connect()
+    await clock.advance(SECOND)
+    clock._move_to(clock.now() + 20 * SECOND)
+    if after:
+        await clock.advance(after)
+
+    executor.abort()
+
+    await eventually(lambda: bench.listener.departures)
+    (departure,) = bench.listener.departures
+    assert departure.loss is Loss.RESET
+    assert departure.is_fault
+
+
+async def test_doubt_about_a_stall_ends(bench: Bench, clock: FakeClock) -> None:
+    """Whoever goes later goes for reasons of its own; a short stall is no reason."""
+    executor = await bench.connect()
+    await clock.advance(SECOND)
+    clock._move_to(clock.now() + 20 * SECOND)
+    await clock.advance(6 * SECOND)
+    clock._move_to(clock.now() + 3 * SECOND)
+
+    executor.abort()
+
+    await eventually(lambda: bench.listener.departures)
+    assert not bench.listener.departures[0].is_fault
 
 
 async def test_peer_that_does_not_read_is_cut(bench: Bench, clock: FakeClock) -> None:
@@ -201,7 +241,7 @@ async def test_peer_that_does_not_read_is_cut(bench: Bench, clock: FakeClock) ->
         await eventually(lambda: True)
     await clock.advance(SLOW_READER_LIMIT / 2)
     executor.write(Frame(Opcode.PING, b"alive").serialize(mask=True))
-    await eventually(lambda: bench.hub.last_seen(executor_ref()) == clock.now())
+    await eventually(lambda: last_seen(bench) == clock.now())
 
     await clock.advance(2 * SLOW_READER_LIMIT)
 
@@ -229,7 +269,11 @@ async def test_peer_that_reads_slowly_is_not_cut(
     for _ in range(4):
         unread = link.unread_bytes
         executor.go_on_reading()
-        await eventually(lambda before=unread: link.unread_bytes < before)
+
+        def has_read_on(before: int = unread) -> bool:
+            return link.unread_bytes < before
+
+        await eventually(has_read_on)
         executor.stop_reading()
         await clock.advance(SLOW_READER_LIMIT)
         executor.write(Frame(Opcode.PONG, b"").serialize(mask=True))

@@ -114,7 +114,7 @@ async def test_three_swaps_within_half_a_minute_are_a_collision(
 
     flags = [arrival.is_collision for arrival in bench.listener.arrivals]
     assert flags == [False, False, False, True, True, True]
-    assert bench.hub.collision(executor_ref())
+    assert bench.hub.is_colliding(executor_ref())
     assert len(bench.listener.departures) == 2
     assert newest(bench) == bench.listener.arrivals[-1].connection_id
     warnings = [log for log in logs if log["event"] == "executor_ids_collided"]
@@ -158,11 +158,11 @@ async def test_collision_ends_with_the_last_but_one_socket(bench: Bench) -> None
     second = await swap(bench)
     third = await swap(bench)
     fourth = await swap(bench)
-    assert bench.hub.collision(executor_ref())
+    assert bench.hub.is_colliding(executor_ref())
 
     fourth.abort()
 
-    await eventually(lambda: not bench.hub.collision(executor_ref()))
+    await eventually(lambda: not bench.hub.is_colliding(executor_ref()))
     assert bench.hub.is_online(executor_ref())
     last = bench.listener.events[-1]
     assert isinstance(last, Arrival)

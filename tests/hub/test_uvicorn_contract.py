@@ -92,7 +92,9 @@ async def test_ping_is_seen_and_answered_with_its_payload(
 
         await executor.ping(b"\x00\xff\x01\x02")
 
-        assert bench.hub.last_seen(executor_ref()) == clock.now()
+        connection = bench.hub.find(executor_ref())
+        assert connection is not None
+        assert connection.last_seen_at == clock.now()
 
 
 async def test_http_is_served_on_the_same_port(bench: Bench) -> None:

@@ -20,7 +20,6 @@ from relay.liveness.effects import (
     CloseConnection,
     Effect,
     ExtendGrace,
-    ForgetExecutor,
     OpenRecovery,
     RecordDead,
     RecordDisconnected,
@@ -33,7 +32,6 @@ from relay.liveness.events import (
     ExecutorConnected,
     GraceElapsed,
     OwnerLost,
-    RecoveryConfirmed,
 )
 from relay.liveness.machine import Step, step
 from relay.liveness.policy import LivenessPolicy
@@ -119,10 +117,13 @@ class OneExecutor(RuleBasedStateMachine):
         epoch = getattr(self.state, "epoch", Epoch(1))
         return self.feed(OwnerLost(at=self.at, epoch=Epoch(epoch - back)))
 
-    @rule(target=news, back=st.integers(0, 1))
-    def confirm(self, back: int) -> Event:
-        epoch = getattr(self.state, "epoch", Epoch(1))
-        return self.feed(RecoveryConfirmed(at=self.at, epoch=Epoch(epoch - back)))
+    @precondition(lambda self: isinstance(self.state, Dead))
+    @rule()
+    def forget(self) -> None:
+        """The ledger has verified the recovery and deleted the record."""
+        self.state = Unknown()
+        self.story.clear()
+        self.origin = self.state
 
     @rule(target=news, event=news)
     def repeat(self, event: Event) -> object:
@@ -173,9 +174,8 @@ class OneExecutor(RuleBasedStateMachine):
         self.recoveries += [
             effect.epoch for effect in effects if isinstance(effect, OpenRecovery)
         ]
-        if isinstance(before, Dead) and after == Unknown():
-            assert isinstance(event, RecoveryConfirmed)
-            assert event.epoch == before.epoch
+        if not isinstance(before, Unknown):
+            assert after != Unknown()
         if isinstance(before, Dead) and isinstance(after, Healthy):
             assert ReturnFromRecovery() in effects
         if not isinstance(before, Unknown) and not isinstance(after, Unknown):
@@ -188,7 +188,6 @@ RECORDS = (
     RecordDisconnected,
     ExtendGrace,
     RecordDead,
-    ForgetExecutor,
 )
 
 
@@ -214,8 +213,6 @@ def is_stale(state: State, event: Event) -> bool:
             )
         case OwnerLost():
             return isinstance(state, Unknown | Dead) or state.epoch != event.epoch
-        case RecoveryConfirmed():
-            return not (isinstance(state, Dead) and state.epoch == event.epoch)
 
 
 def may_follow(before: State, effect: Effect, after: State) -> bool:
@@ -243,8 +240,6 @@ def may_follow(before: State, effect: Effect, after: State) -> bool:
             )
         case ReturnFromRecovery():
             return isinstance(before, Unknown | Dead) and isinstance(after, Healthy)
-        case ForgetExecutor():
-            return isinstance(before, Dead) and effect.epoch == before.epoch
         case _:
             return True
 

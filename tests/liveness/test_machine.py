@@ -9,7 +9,6 @@ from relay.ids import ConnectionId, Epoch
 from relay.liveness.effects import (
     CloseConnection,
     ExtendGrace,
-    ForgetExecutor,
     OpenRecovery,
     RecordDead,
     RecordDisconnected,
@@ -24,7 +23,6 @@ from relay.liveness.events import (
     ExecutorConnected,
     GraceElapsed,
     OwnerLost,
-    RecoveryConfirmed,
 )
 from relay.liveness.machine import Step, step
 from relay.liveness.policy import LivenessPolicy
@@ -135,14 +133,6 @@ def test_a_return_of_the_dead_ends_the_recovery() -> None:
         play.believe(Healthy(epoch=TWO, connection_id=NEW))
 
 
-def test_a_confirmed_recovery_forgets_the_executor() -> None:
-    """The record goes once a living peer has vouched for its work."""
-    with Playbook(POLICY, DEAD) as play:
-        play.feed(RecoveryConfirmed(at=NOON, epoch=ONE))
-        play.expect(ForgetExecutor(epoch=ONE))
-        play.believe(Unknown())
-
-
 def test_a_start_of_relay_gives_everybody_a_fresh_grace() -> None:
     """Whoever was on line or in its grace may redial, with the floor of a fault."""
     later = NOON + 10 * SECOND
@@ -213,15 +203,6 @@ ELAPSED = GraceElapsed(at=GRACE.deadline, deadline=GRACE.deadline)
         pytest.param(Unknown(), OwnerLost(at=NOON, epoch=ONE), id="unknown: owner"),
         pytest.param(HEALTHY, OwnerLost(at=NOON, epoch=TWO), id="healthy: epoch"),
         pytest.param(DISCONNECTED, OwnerLost(at=NOON, epoch=TWO), id="off line: epoch"),
-        pytest.param(
-            DEAD, RecoveryConfirmed(at=NOON, epoch=TWO), id="dead: another death"
-        ),
-        pytest.param(
-            HEALTHY, RecoveryConfirmed(at=NOON, epoch=ONE), id="healthy: confirmed"
-        ),
-        pytest.param(
-            Unknown(), RecoveryConfirmed(at=NOON, epoch=ONE), id="unknown: confirmed"
-        ),
     ],
 )
 def test_stale_news_changes_nothing(state: State, event: Event) -> None:
@@ -236,7 +217,6 @@ def test_stale_news_changes_nothing(state: State, event: Event) -> None:
         lost(OLD),
         ELAPSED,
         OwnerLost(at=NOON, epoch=ONE),
-        RecoveryConfirmed(at=NOON, epoch=ONE),
     ],
     ids=lambda event: type(event).__name__,
 )

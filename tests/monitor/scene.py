@@ -111,6 +111,7 @@ class PaperSockets:
     handshaking: set[ApplicationId] = field(default_factory=set)
     colliding: set[ExecutorRef] = field(default_factory=set)
     closed: list[tuple[ConnectionId, Loss]] = field(default_factory=list)
+    is_draining: bool = False
 
     def find(self, ref: ExecutorRef) -> PaperConnection | None:
         found = [each for each in self.open.values() if each.ref == ref]
@@ -119,7 +120,7 @@ class PaperSockets:
     def is_handshaking(self, application_id: ApplicationId) -> bool:
         return application_id in self.handshaking
 
-    def collision(self, ref: ExecutorRef) -> bool:
+    def is_colliding(self, ref: ExecutorRef) -> bool:
         return ref in self.colliding
 
     def list_last_seen(
@@ -131,7 +132,7 @@ class PaperSockets:
     def close_connection(
         self, connection_id: ConnectionId, loss: Loss, code: int, reason: str
     ) -> None:
-        assert 4000 <= code < 5000
+        assert code == 1008 if loss is Loss.DELETED else 4000 <= code < 5000
         assert reason
         self.closed.append((connection_id, loss))
 
@@ -243,14 +244,16 @@ class Scene:
         is_fault: bool = False,
         close_code: int | None = 1000,
         close_reason: str = "bye",
+        silent_for: timedelta = timedelta(0),
     ) -> None:
-        """A socket of `executor` ends."""
+        """A socket of `executor` ends, `silent_for` after its last byte."""
         self.sockets.open.pop(ConnectionId(connection), None)
         self.monitor.lost(
             Departure(
                 ref=ref_of(executor),
                 connection_id=ConnectionId(connection),
                 at=self.clock.now(),
+                last_seen_at=self.clock.now() - silent_for,
                 loss=loss,
                 close_code=close_code,
                 close_reason=close_reason,
@@ -353,7 +356,7 @@ class Scene:
     async def audit(self) -> Sequence[AuditRecord]:
         """Everything in the audit log, oldest first."""
         async with self.store.read() as work:
-            newest_first = await work.audit.list(
+            newest_first = await work.audit.list_entries(
                 LOCAL,
                 start=None,
                 end=None,

@@ -14,7 +14,14 @@ from relay.records import RecoveryRecord, RecoveryState
 from relay.recovery.transitions import open_recovery
 from relay.store.executors import ExecutorKey
 from relay.store.recoveries import RecoveryRepository
-from tests.monitor.scene import APPLICATION, GRACE, SECOND, Scene, ref_of
+from tests.monitor.scene import (
+    APPLICATION,
+    FAULT_GRACE,
+    GRACE,
+    SECOND,
+    Scene,
+    ref_of,
+)
 
 HEALTHY = ExecutorStatus.HEALTHY
 DISCONNECTED = ExecutorStatus.DISCONNECTED
@@ -336,3 +343,17 @@ async def test_the_wait_ends_at_the_next_deadline_or_after_a_second(
     await scene.clock.advance(timedelta(milliseconds=700))
 
     assert await scene.turn() == timedelta(milliseconds=300)
+
+
+async def test_nobody_dies_of_a_relay_that_stops(scene: Scene) -> None:
+    """While upgrades are refused, whoever redials in time cannot come back."""
+    await scene.disconnect("e1", "c1")
+    scene.sockets.is_draining = True
+    await scene.pass_time(GRACE + SECOND)
+    assert await scene.status("e1") is DISCONNECTED
+
+    scene.sockets.is_draining = False
+    await scene.restart()
+    await scene.turn()
+
+    assert (await scene.row("e1")).dead_after == scene.clock.now() + FAULT_GRACE

@@ -124,12 +124,15 @@ async def test_a_silent_executor_was_last_seen_before_it_was_lost(
     await scene.turn()
     began = scene.clock.now()
     await scene.clock.advance(25 * SECOND)
-    scene.lose("e1", "c1", loss=Loss.SILENT)
+    scene.lose("e1", "c1", loss=Loss.SILENT, silent_for=25 * SECOND)
     scene.lose("e2", "c2", loss=Loss.CLOSED)
     await scene.turn()
 
     assert (await scene.row("e1")).last_seen_at == began
     assert (await scene.row("e2")).last_seen_at == began + 25 * SECOND
+    silent, closed = (record.entry.details for record in (await scene.audit())[-2:])
+    assert silent["silent_for_secs"] == 25
+    assert "silent_for_secs" not in closed
 
 
 async def test_a_return_within_the_grace_opens_no_recovery(scene: Scene) -> None:
@@ -224,6 +227,32 @@ async def test_a_collision_closes_nothing_and_is_audited_once_a_minute(
     assert scene.sockets.closed == []
     assert (await scene.row("e1")).connection_id == "c6"
     assert (await scene.operations()).count("executor.collision") == 2
+
+
+async def test_older_connection_stays_when_its_successor_has_gone(
+    scene: Scene,
+) -> None:
+    """The successor may end while its arrival is written; then nobody else is left."""
+    scene.connect("e1", "c1")
+    await scene.turn()
+    scene.connect("e1", "c2")
+    scene.sockets.open.pop(ConnectionId("c2"))
+    await scene.turn()
+
+    assert scene.sockets.closed == []
+
+
+async def test_socket_admitted_to_a_deleted_application_is_closed(
+    scene: Scene,
+) -> None:
+    """It was let in on a reading from before the deletion, and nobody else knows."""
+    async with scene.store.write() as work:
+        await work.applications.delete(APPLICATION.id)
+    scene.connect("e1", "c1")
+    await scene.turn()
+
+    assert scene.sockets.closed == [(ConnectionId("c1"), Loss.DELETED)]
+    assert await scene.operations() == []
 
 
 async def test_news_of_a_deleted_application_are_dropped(scene: Scene) -> None:

@@ -15,6 +15,7 @@ from relay.ids import AppName, AppVersion, ExecutorId, RequestId, WorkflowId
 from relay.protocol import FrameError, Request, encode
 from relay.protocol.messages import (
     IDENTITY_LIMIT_CHARS,
+    LISTED_ROW_LIMIT_BYTES,
     Acknowledgement,
     ExecutorInfo,
     ExecutorInfoRequest,
@@ -393,6 +394,24 @@ def test_listing_reads_rows_of_any_sdk() -> None:
             WorkflowId("2"), "n", "FROZEN", ExecutorId("e"), AppVersion("3")
         ),
     )
+
+
+def test_listing_takes_no_more_rows_than_it_asked_for() -> None:
+    """An SDK that ignores the limit must not have us build what nobody reads."""
+    rows = [{"WorkflowUUID": f"w{number}"} for number in range(LISTING.limit)]
+
+    listed = LISTING.decode_reply(reply(output=[*rows, {"Status": "PENDING"}]))
+
+    assert [row.id for row in listed] == [row["WorkflowUUID"] for row in rows]
+
+
+def test_listing_that_ignores_the_limit_is_not_built() -> None:
+    """A million rows would stop the loop for seconds, and with it every pong."""
+    row = b'{"WorkflowUUID":"w"}'
+    size = LISTING.limit * LISTED_ROW_LIMIT_BYTES // len(row)
+
+    with pytest.raises(FrameError, match="no listing of 101 rows"):
+        LISTING.decode_reply(b'{"output":[' + b",".join([row] * size) + b"]}")
 
 
 @pytest.mark.parametrize("output", [None, []])

@@ -28,7 +28,7 @@ class RecordingSockets:
     def find(self, ref: ExecutorRef) -> LiveExecutor | None:
         return self.live.get(ref.key)
 
-    def collision(self, ref: ExecutorRef) -> bool:
+    def is_colliding(self, ref: ExecutorRef) -> bool:
         return ref.key in self.colliding
 
     def is_available(self, application_id: ApplicationId) -> bool:

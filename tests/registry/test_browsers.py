@@ -66,6 +66,9 @@ def test_configured_names_are_own() -> None:
         ("http://evil.example", "evil.example", False),
         ("null", "localhost:8090", False),
         ("file://", "localhost:8090", False),
+        ("http://[::1", "localhost:8090", False),
+        ("http://[::1]:8090", "[::1]:8090", True),
+        ("", "localhost:8090", False),
         ("http://localhost:8090", None, False),
     ],
 )

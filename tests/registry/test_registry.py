@@ -7,14 +7,17 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from relay.errors import ConflictError, StoreUnavailableError
+from relay.errors import ConflictError, InvalidInputError, StoreUnavailableError
+from relay.records import ApplicationRecord
 from relay.registry import (
     SHELL_ACTOR,
     ApplicationChange,
     AuditQuery,
+    MintedKey,
     Registry,
 )
 from relay.store import Store
+from relay.store.applications import ApplicationRepository
 from relay.tasks import TaskSet
 from relay.testing.clock import START, FakeClock
 from tests.registry.sockets import RecordingSockets
@@ -27,8 +30,24 @@ async def mint(registry: Registry, name: str) -> None:
     )
 
 
+async def until_closed(
+    sockets: RecordingSockets, store: Store, clock: FakeClock
+) -> None:
+    """Let time pass, but no faster than the database answers."""
+    for _ in range(20):
+        # It has threads of its own: a question of ours gives them time.
+        await store.ping()
+        if sockets.closed_keys:
+            return
+        await clock.advance(timedelta(seconds=1))
+    raise AssertionError("no socket was closed")
+
+
 async def test_revocation_by_another_process_closes_sockets(
-    make_registry: Callable[..., Registry], sockets: RecordingSockets, clock: FakeClock
+    make_registry: Callable[..., Registry],
+    store: Store,
+    sockets: RecordingSockets,
+    clock: FakeClock,
 ) -> None:
     """The command line revokes in the database; the server finds it in time."""
     server, shell = make_registry(auth="keys"), make_registry(auth="keys")
@@ -37,8 +56,7 @@ async def test_revocation_by_another_process_closes_sockets(
 
     async with TaskSet("test") as tasks:
         tasks.spawn(server.run(), name="registry")
-        while not sockets.closed_keys:
-            await clock.advance(timedelta(seconds=1))
+        await until_closed(sockets, store, clock)
 
     assert {key_id for key_id, _ in sockets.closed_keys} == {record.id}
 
@@ -105,8 +123,7 @@ async def test_outage_does_not_end_the_watch(
             outage.setattr(store, "read", refuse)
             tasks.spawn(keyed.run(), name="registry")
             await clock.advance(timedelta(seconds=10))
-        while not sockets.closed_keys:
-            await clock.advance(timedelta(seconds=1))
+        await until_closed(sockets, store, clock)
 
     assert [line["event"] for line in logged] == ["revocations_not_read"]
 
@@ -192,3 +209,49 @@ async def test_shell_alone_mints_an_admin(local: Registry) -> None:
 
     assert "token.write" in minted.record.permissions
     assert len(minted.record.permissions) == 8
+
+
+async def test_scope_whose_application_is_deleted_meanwhile_is_refused(
+    local: Registry, store: Store
+) -> None:
+    """Minting a key and deleting its application come one after the other."""
+    for round_number in range(10):
+        name = f"shop-{round_number}"
+        await local.applications.put(SHELL_ACTOR, name, private_mode=None)
+
+        outcomes = await asyncio.gather(
+            local.keys.create(
+                SHELL_ACTOR, name, permissions=None, application_names=[name]
+            ),
+            local.applications.delete(SHELL_ACTOR, name),
+            return_exceptions=True,
+        )
+
+        assert isinstance(outcomes[0], MintedKey | InvalidInputError)
+        assert outcomes[1] is None
+
+
+async def test_scope_names_follow_the_rule_of_applications(local: Registry) -> None:
+    """PostgreSQL would not even look for a name with a NUL."""
+    with pytest.raises(InvalidInputError, match="3 to 256 characters"):
+        await local.keys.create(
+            SHELL_ACTOR, "worker", permissions=None, application_names=["nul\0name"]
+        )
+
+
+async def test_put_outlasts_others_who_delete_and_register_the_name(
+    local: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often somebody comes in between, the application is there afterwards."""
+    insert, conflicts = ApplicationRepository.insert, iter(range(3))
+
+    async def be_late(
+        applications: ApplicationRepository, record: ApplicationRecord
+    ) -> None:
+        if next(conflicts, None) is not None:
+            raise ConflictError("somebody was faster")
+        await insert(applications, record)
+
+    monkeypatch.setattr(ApplicationRepository, "insert", be_late)
+
+    assert await local.applications.put(SHELL_ACTOR, "shop", private_mode=None)

@@ -57,7 +57,7 @@ async def test_an_entry_survives_a_round_trip(store: Store, clock: FakeClock) ->
     await append(store, full, bare)
 
     async with store.read() as work:
-        records = await work.audit.list(LOCAL, limit=10)
+        records = await work.audit.list_entries(LOCAL, limit=10)
     assert [record.entry for record in records] == [bare, full]
     assert {record.emitted_at for record in records} == {after(0.000001)}
 
@@ -67,7 +67,7 @@ async def test_append_of_nothing_does_nothing(store: Store) -> None:
     await append(store)
 
     async with store.read() as work:
-        assert await work.audit.list(LOCAL, limit=10) == []
+        assert await work.audit.list_entries(LOCAL, limit=10) == []
 
 
 async def test_append_refuses_an_unknown_organization(store: Store) -> None:
@@ -76,7 +76,7 @@ async def test_append_refuses_an_unknown_organization(store: Store) -> None:
         await append(store, make_entry(), make_entry(organization=OrgName("nobody")))
 
     async with store.read() as work:
-        assert await work.audit.list(LOCAL, limit=10) == []
+        assert await work.audit.list_entries(LOCAL, limit=10) == []
 
 
 async def test_entries_of_one_instant_keep_their_order(store: Store) -> None:
@@ -90,7 +90,7 @@ async def test_entries_of_one_instant_keep_their_order(store: Store) -> None:
             )
 
     async with store.read() as work:
-        newest_first = await work.audit.list(LOCAL, limit=100)
+        newest_first = await work.audit.list_entries(LOCAL, limit=100)
 
     assert operations(list(newest_first)) == names[::-1]
     assert len({record.id for record in newest_first}) == 40
@@ -116,7 +116,7 @@ async def test_filters_are_exact_and_all_must_match(
 
         async def found(**filters: object) -> list[str]:
             arguments = {"limit": 10, **filters}
-            return operations(await work.audit.list(LOCAL, **arguments))  # type: ignore[arg-type]  # shortens the table below
+            return operations(await work.audit.list_entries(LOCAL, **arguments))  # type: ignore[arg-type]  # shortens the table below
 
         assert await found() == ["d", "c", "b", "a"]
         assert await found(start=after(1)) == ["d", "c", "b"]
@@ -212,8 +212,12 @@ async def test_purge_deletes_what_is_older_in_that_organization(
         assert await work.audit.purge(OrgName("nobody"), after(9e9)) == 0
 
     async with store.read() as work:
-        assert operations(list(await work.audit.list(LOCAL, limit=9))) == ["limit"]
-        assert operations(list(await work.audit.list(OTHER, limit=9))) == ["foreign"]
+        assert operations(list(await work.audit.list_entries(LOCAL, limit=9))) == [
+            "limit"
+        ]
+        assert operations(list(await work.audit.list_entries(OTHER, limit=9))) == [
+            "foreign"
+        ]
 
 
 async def test_purge_goes_in_batches_from_the_oldest(store: Store) -> None:
@@ -222,7 +226,7 @@ async def test_purge_goes_in_batches_from_the_oldest(store: Store) -> None:
 
     async with store.write() as work:
         assert await work.audit.purge(LOCAL, after(1), limit=2) == 2
-        left = await work.audit.list(LOCAL, limit=9)
+        left = await work.audit.list_entries(LOCAL, limit=9)
         assert await work.audit.purge(LOCAL, after(1), limit=2) == 1
 
     assert operations(list(left)) == ["c"]

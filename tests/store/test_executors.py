@@ -266,7 +266,7 @@ async def test_list_connections_tells_what_an_instance_holds(store: Store) -> No
 
     async with store.read() as work:
         assert await work.executors.list_connections(INSTANCE) == {
-            held.ref.key: ConnectionId("c7")
+            held.ref: ConnectionId("c7")
         }
 
 

@@ -38,3 +38,21 @@ async def test_list_all_is_ordered_by_name(store: Store) -> None:
         names = [found.name for found in await work.organizations.list_all()]
 
     assert names == ["alpha", "beta"]
+
+
+async def test_the_audit_retention_can_be_set(store: Store) -> None:
+    """Of one organization; a name that nobody has is told."""
+    async with store.write() as work:
+        for name in ("alpha", "beta"):
+            await work.organizations.ensure(
+                OrgName(name), audit_retention=timedelta(days=30)
+            )
+
+    async with store.write() as work:
+        week = timedelta(days=7)
+        assert await work.organizations.set_audit_retention(OrgName("alpha"), week)
+        assert not await work.organizations.set_audit_retention(OrgName("x"), week)
+
+    async with store.read() as work:
+        found = await work.organizations.list_all()
+    assert [each.audit_retention.days for each in found] == [7, 30]

@@ -168,6 +168,23 @@ async def test_claim_due_takes_what_is_due_and_free(
     assert await find_recovery(store, claimed) == claimed
 
 
+async def test_claim_due_leaves_the_excepted_applications_alone(
+    store: Store, clock: FakeClock
+) -> None:
+    """They have what they may have; the others are served although they came later."""
+    mine = make_recovery("mine", "e1", next_attempt_at=after(1))
+    theirs = make_recovery("theirs", "e1", OTHER_APP, next_attempt_at=after(2))
+    await add_recoveries(store, mine, theirs)
+    clock.jump(timedelta(seconds=10))
+
+    async with store.write() as work:
+        claimed = await work.recoveries.claim_due(
+            INSTANCE, 2, except_applications=[APP.id]
+        )
+
+    assert [record.id for record in claimed] == ["theirs"]
+
+
 async def test_claims_at_the_same_time_share_the_work(store: Store) -> None:
     """No row is claimed twice and none is forgotten."""
     records = [make_recovery(f"r{n}", f"e{n}") for n in range(30)]
@@ -206,12 +223,11 @@ async def test_a_claim_in_progress_is_passed_over_and_not_waited_for(
     assert [record.id for record in second] == ["r2"]
 
 
-async def test_claimed_rows_are_listed_with_and_without_our_own(store: Store) -> None:
-    """Only open rows are listed, those of others or all."""
-    theirs = make_recovery("r1", "e1", claimed_by=OTHER_INSTANCE)
+async def test_claimed_rows_are_listed_while_they_are_open(store: Store) -> None:
+    """Whoever has claimed them."""
     await add_recoveries(
         store,
-        theirs,
+        make_recovery("r1", "e1", claimed_by=OTHER_INSTANCE),
         make_recovery("r2", "e2", claimed_by=INSTANCE),
         make_recovery("r3", "e3"),
         make_recovery("r4", "e4", claimed_by=OTHER_INSTANCE, state=RecoveryState.DONE),
@@ -219,7 +235,6 @@ async def test_claimed_rows_are_listed_with_and_without_our_own(store: Store) ->
 
     async with store.read() as work:
         every = await work.recoveries.list_claimed()
-        assert await work.recoveries.list_claimed_by_others(INSTANCE) == [theirs]
     assert [record.id for record in every] == ["r1", "r2"]
 
 

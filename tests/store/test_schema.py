@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from sqlalchemy import Connection, delete, inspect, select, text, update
 import relay
 from relay.db import Database
 from relay.errors import SchemaTooNewError
-from relay.store.schema import check, downgrade, migrate
+from relay.store.schema import SchemaState, downgrade, inspect_schema, migrate
 from relay.store.tables import metadata, relay_schema
+from tests.newer_schema import NEWEST, extend_migrations
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ async def test_migrate_may_be_repeated(empty_database: Database) -> None:
 
     await migrate(empty_database)
 
-    await check(empty_database)
+    assert await inspect_schema(empty_database) is SchemaState.USABLE
     async with empty_database.transaction(write=False) as transaction:
         assert await transaction.run_sync(describe) == before
         row = (await transaction.execute(select(relay_schema))).one()
@@ -99,7 +101,7 @@ async def test_servers_that_start_at_once_migrate_once(
     await asyncio.gather(*(migrate(database) for database in databases))
 
     for database in databases:
-        await check(database)
+        assert await inspect_schema(database) is SchemaState.USABLE
         await database.close()
 
 
@@ -120,11 +122,11 @@ async def test_a_migration_that_fails_leaves_nothing(
 async def test_a_schema_that_excludes_this_relay_is_refused(
     database: Database,
 ) -> None:
-    """Neither checked nor migrated: the error names both versions."""
+    """Neither inspected nor migrated: the error names both versions."""
     async with database.transaction(write=True) as transaction:
         await transaction.execute(update(relay_schema).values(min_compatible="999.1"))
 
-    for refuse in (check, migrate):
+    for refuse in (inspect_schema, migrate):
         with pytest.raises(SchemaTooNewError) as caught:
             await refuse(database)
         assert caught.value.required == "999.1"
@@ -139,6 +141,7 @@ async def test_a_newer_schema_that_admits_this_relay_is_left_alone(
         await transaction.execute(text("UPDATE alembic_version SET version_num='9999'"))
         await transaction.execute(update(relay_schema).values(migrated_by="999.0"))
 
+    assert await inspect_schema(database) is SchemaState.USABLE
     await migrate(database)
 
     async with database.transaction(write=False) as transaction:
@@ -171,16 +174,36 @@ async def test_versions_are_compared_by_their_numbers(
         await transaction.execute(update(relay_schema).values(min_compatible=required))
 
     try:
-        await check(database)
+        await inspect_schema(database)
     except SchemaTooNewError:
         assert not is_admitted
     else:
         assert is_admitted
 
 
-async def test_check_accepts_an_empty_database(empty_database: Database) -> None:
-    """Nothing there yet is nothing too new."""
-    await check(empty_database)
+async def test_an_empty_database_stays_empty_when_inspected(
+    empty_database: Database,
+) -> None:
+    """Nothing there yet is nothing too new, and looking changes nothing."""
+    assert await inspect_schema(empty_database) is SchemaState.EMPTY
+
+    async with empty_database.transaction(write=False) as transaction:
+        assert await transaction.run_sync(describe) == {}
+
+
+async def test_a_schema_without_the_newest_migration_is_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Until it is migrated."""
+    extend_migrations(monkeypatch, tmp_path / "migrations")
+    assert await inspect_schema(database) is SchemaState.BEHIND
+
+    await migrate(database)
+
+    assert await inspect_schema(database) is SchemaState.USABLE
+    async with database.transaction(write=False) as transaction:
+        revision = await transaction.execute(text("SELECT * FROM alembic_version"))
+        assert revision.scalar_one() == NEWEST
 
 
 async def test_downgrade_undoes_what_migrate_did(empty_database: Database) -> None:
@@ -192,7 +215,7 @@ async def test_downgrade_undoes_what_migrate_did(empty_database: Database) -> No
     async with empty_database.transaction(write=False) as transaction:
         assert await transaction.run_sync(describe) == {}
     await migrate(empty_database)
-    await check(empty_database)
+    assert await inspect_schema(empty_database) is SchemaState.USABLE
 
 
 async def test_the_schema_has_one_row_about_itself(database: Database) -> None:

@@ -83,7 +83,7 @@ async def test_transitions_and_their_entries_are_written_in_chunks(
     assert len(statements) <= 12 * (COUNT // CHUNK)
     async with store.read() as work:
         counts = await work.executors.count_by_status()
-        entries = await work.audit.list(LOCAL, limit=COUNT + 1)
+        entries = await work.audit.list_entries(LOCAL, limit=COUNT + 1)
         ledger = await work.recoveries.measure()
     assert counts[ExecutorStatus.DEAD] == COUNT
     assert len(entries) == COUNT

@@ -95,7 +95,7 @@ async def list_recoveries(
     offset: Offset = 0,
 ) -> list[Recovery]:
     """The recoveries of an application, newest first; `state` may be repeated."""
-    records = await server.ledger.list(
+    records = await server.ledger.list_recoveries(
         await _application(server, name),
         states=frozenset(state) if state else None,
         limit=check_limit(limit),
