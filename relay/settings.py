@@ -49,9 +49,10 @@ _FILE: ContextVar[Path] = ContextVar("settings file", default=DEFAULT_FILE)
 _KUBERNETES_SERVICE = re.compile(
     r"RELAY(_.*)?_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)"
 )
-_TRUE = {"1", "true", "t", "yes", "y", "on"}
+_FALSE = {"", "0", "false", "f", "no", "n", "off"}
 
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
+"""A pause or a patience; shorter than this it would be a loop without a pause."""
 
 
 class AuthMode(StrEnum):
@@ -134,7 +135,8 @@ class RelaySettings(BaseSettings):
     )
     auto_register: bool | None = Field(
         default=None,
-        description="register unknown applications on first contact; local mode only",
+        description="register unknown applications on first contact; local mode only,"
+        " where it is on unless set",
     )
     ping_interval_secs: Seconds = Field(default=20, description="seconds between pings")
     ping_wait_secs: Seconds = Field(
@@ -176,10 +178,12 @@ class RelaySettings(BaseSettings):
         default=90, ge=7, le=3650, description="days that audit entries are kept"
     )
     log_format: LogFormat = Field(
-        default=LogFormat.CONSOLE, description="how logs are written"
+        default=LogFormat.CONSOLE,
+        description="how logs are written: console or json",
     )
     log_level: LogLevel = Field(
-        default=LogLevel.INFO, description="least severe log line"
+        default=LogLevel.INFO,
+        description="least severe log line: debug, info, warning or error",
     )
 
     @classmethod
@@ -195,13 +199,20 @@ class RelaySettings(BaseSettings):
         file = TomlConfigSettingsSource(settings_cls, _FILE.get())
         return (init_settings, env_settings, file)
 
+    @field_validator("host", "database_url", "public_url", "root_path")
+    @classmethod
+    def _check_text(cls, text: str | None) -> str | None:
+        if text is not None and text != text.encode(errors="ignore").decode():
+            raise ValueError("must be UTF-8")
+        return text
+
     @field_validator("root_path")
     @classmethod
     def _check_root_path(cls, path: str) -> str:
         path = path.rstrip("/")
         if path and not path.startswith("/"):
             raise ValueError("must start with a slash")
-        if re.search(r"[\s?#%]|//", path):
+        if not path.isprintable() or re.search(r"[\s?#%]|//", path):
             raise ValueError("must be a plain path such as /conductor")
         return path
 
@@ -210,10 +221,17 @@ class RelaySettings(BaseSettings):
     def _check_public_url(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        parts = urlsplit(url)
+        wrong = ValueError("must be an http:// or https:// URL")
+        try:
+            parts = urlsplit(url)
+            parts.port  # noqa: B018 - reading it is the check
+        except ValueError:
+            raise wrong from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("must be an http:// or https:// URL")
-        if parts.query or parts.fragment or parts.username:
+            raise wrong
+        if not url.isprintable() or re.search(r"[\s\"<>\\]", url):
+            raise wrong
+        if parts.query or parts.fragment or "@" in parts.netloc:
             raise ValueError("must hold no query, fragment or user name")
         return url.rstrip("/")
 
@@ -322,6 +340,8 @@ def load_settings(
         file = Path(named)
     if file is not None and not file.is_file():
         raise SettingsError(f"settings file {file} does not exist")
+    if file is None and os.path.lexists(DEFAULT_FILE) and not DEFAULT_FILE.is_file():
+        raise SettingsError(f"{DEFAULT_FILE} is no file")
 
     values: dict[str, Any] = dict(flags or {})
     token = _FILE.set(file or DEFAULT_FILE)
@@ -333,6 +353,8 @@ def load_settings(
         ) from None
     except ValueError as error:
         raise SettingsError(f"{file or DEFAULT_FILE}: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{file or DEFAULT_FILE}: {error.strerror}") from None
     finally:
         _FILE.reset(token)
 
@@ -347,7 +369,7 @@ def environment_names(field: str) -> tuple[str, ...]:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a server that listens on `host`."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -356,7 +378,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:
-    if environment.get("DBOS_OAUTH_ENABLED", "").strip().lower() in _TRUE:
+    # What we cannot read we take for a yes: the other mistake would open the server.
+    if environment.get("DBOS_OAUTH_ENABLED", "").strip().lower() not in _FALSE:
         raise SettingsError(
             "DBOS_OAUTH_ENABLED: OIDC is not in this version, and a server that was"
             " protected must not run open; unset it and use RELAY_AUTH=keys"

@@ -13,7 +13,7 @@ import gc
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -24,9 +24,13 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from relay.settings import LogFormat, LogLevel
 
 _KEY_IN_PATH = re.compile(r"(/websocket/[^/\s?#]*/)\S+")
-_KEY = re.compile(r"dbos_[A-Za-z0-9_-]{16,}")
+# A minted key has 43 characters after the prefix; names of databases have fewer.
+_KEY = re.compile(r"dbos_[A-Za-z0-9_-]{32,}")
 
 _LIBRARIES = ("aiosqlite", "alembic", "asyncio", "sqlalchemy", "uvicorn", "websockets")
+
+_WITH_LINES = {"exception", "stack"}
+"""The fields of an event that are more than one line long."""
 
 _COLLECT_AFTER = (50_000, 50, 1_000)
 """Thresholds of the garbage collector; see `tuned_collector`."""
@@ -35,6 +39,26 @@ _COLLECT_AFTER = (50_000, 50, 1_000)
 def mask(text: str) -> str:
     """`text` without the API keys in it, in URL paths or bare."""
     return _KEY.sub("dbos_***", _KEY_IN_PATH.sub(r"\1***", text))
+
+
+def show_controls(text: str, *, keep: str = "") -> str:
+    r"""
+    `text` with what is no plain character spelt out, as `\n` or `\x1b`.
+
+    Names and messages of strangers shall not begin a new line in a log, nor steer the
+    terminal of whoever reads it.
+
+    Args:
+        keep: characters that stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable() or sign in keep
+        else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 def mask_event(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
@@ -79,7 +103,7 @@ def configure_logging(
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             mask_event,
-            _renderer(log_format, is_terminal=stream.isatty()),
+            *_renderers(log_format, is_terminal=stream.isatty()),
         ],
     )
     handler = logging.StreamHandler(stream)
@@ -131,14 +155,30 @@ def tuned_collector(
         gc.unfreeze()
 
 
-def _renderer(log_format: LogFormat, *, is_terminal: bool) -> Processor:
+def _renderers(log_format: LogFormat, *, is_terminal: bool) -> Sequence[Processor]:
     if log_format is LogFormat.JSON:
-        return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(
-        colors=is_terminal,
-        exception_formatter=structlog.dev.plain_traceback,
-        pad_event_to=30,
-    )
+        return [structlog.processors.JSONRenderer()]
+    return [
+        _show_controls_of_event,
+        structlog.dev.ConsoleRenderer(
+            colors=is_terminal,
+            exception_formatter=structlog.dev.plain_traceback,
+            pad_event_to=30,
+        ),
+    ]
+
+
+def _show_controls_of_event(
+    logger: WrappedLogger, name: str, event: EventDict
+) -> EventDict:
+    """Texts alone: the renderer spells out what other values hold."""
+    del logger, name
+    return {
+        key: show_controls(value, keep="\n" if key in _WITH_LINES else "")
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
 
 
 def _masked(value: object) -> Any:

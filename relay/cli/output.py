@@ -1,0 +1,125 @@
+"""
+How commands print: aligned columns for people, one JSON object a line for programs.
+
+The objects have the names of REST, so that a script may read either.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from relay.records import AuditRecord, KeyRecord, RecoveryRecord
+from relay.telemetry import show_controls
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell; the header alone when there are no rows."""
+    lines = [
+        tuple(header),
+        *(tuple(show_controls(cell) for cell in row) for row in rows),
+    ]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+
+
+def print_object(value: Mapping[str, Any]) -> None:
+    """One line, so that a list is one object a line."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def show_instant(instant: datetime | None) -> str:
+    """To the second, in UTC; `-` for never."""
+    return "-" if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def audit_line(record: AuditRecord) -> str:
+    """An audit entry as one line."""
+    entry = record.entry
+    words = [
+        show_instant(record.emitted_at),
+        f"{entry.operation:<20}",
+        f"{entry.status.value:<7}",
+        entry.subject.display,
+    ]
+    if entry.target is not None:
+        words.append(f"{entry.target.kind}={entry.target.id}")
+    if entry.source_ip:
+        words.append(f"from={entry.source_ip}")
+    words.extend(f"{key}={_show(value)}" for key, value in entry.details.items())
+    return show_controls("  ".join(words))
+
+
+def audit_object(record: AuditRecord) -> Mapping[str, Any]:
+    """An audit entry."""
+    entry = record.entry
+    shown = {
+        "id": record.id,
+        "emitTime": _instant(record.emitted_at),
+        "operation": entry.operation,
+        "status": entry.status.value,
+        "subject": {
+            "type": entry.subject.kind,
+            "id": entry.subject.id,
+            "display": entry.subject.display,
+        },
+        "sourceIp": entry.source_ip,
+        "details": dict(entry.details),
+    }
+    if entry.target is not None:
+        shown["target"] = {"type": entry.target.kind, "id": entry.target.id}
+    return shown
+
+
+def key_object(
+    record: KeyRecord, applications: Sequence[str] | None
+) -> Mapping[str, Any]:
+    """A key without its secret; `applications` is `None` for all of them."""
+    return {
+        "name": record.name,
+        "createdAt": _instant(record.created_at),
+        "lastUsedAt": _instant(record.last_used_at),
+        "permissions": sorted(record.permissions),
+        "applications": applications,
+    }
+
+
+def recovery_object(record: RecoveryRecord) -> Mapping[str, Any]:
+    """A recovery."""
+    return {
+        "id": record.id,
+        "application": record.executor.application.name,
+        "executorId": record.executor.executor_id,
+        "appVersion": record.app_version,
+        "state": record.state.value,
+        "openedAt": _instant(record.opened_at),
+        "updatedAt": _instant(record.updated_at),
+        "closedAt": _instant(record.closed_at),
+        "nextAttemptAt": _instant(record.next_attempt_at),
+        "attempts": record.attempts,
+        "target": record.target,
+        "orderedAt": _instant(record.ordered_at),
+        "orderDeadline": _instant(record.order_deadline),
+        "pendingCount": record.pending_count,
+        "pendingIds": list(record.pending_ids),
+        "triedVersions": list(record.tried_versions),
+        "reason": record.reason,
+        "verified": record.is_verified,
+    }
+
+
+def _instant(instant: datetime | None) -> str | None:
+    if instant is None:
+        return None
+    return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _show(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(_show(item) for item in value) or "[]"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text else text

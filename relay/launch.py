@@ -1,0 +1,264 @@
+"""
+The process around the server: descriptors, listening sockets, uvicorn, signals.
+
+The application that answers HTTP is named, not imported: the engine does not depend on
+the edge. Order matters here. The address is bound before anything else, so that a port
+in use is told before the database is touched; but nobody is listening on it until the
+server is open, so that an executor never waits on a socket that cannot answer yet.
+
+A SIGTERM or SIGINT ends the process with status 0 after an orderly stop; before the
+server is open (it may be waiting for its database, or for another server to leave it)
+it ends at once. A server that was replaced by another stops in the same order, and the
+process ends with the error.
+"""
+
+import asyncio
+import errno
+import resource
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from importlib import import_module
+from types import FrameType
+from typing import Any, Protocol
+
+import structlog
+import uvicorn
+
+from relay.errors import RelayError, SettingsError
+from relay.hub.socket import RelayWebSocketProtocol
+from relay.settings import RelaySettings
+
+APPLICATION = "relay_api.app:create_app"
+"""Where the factory of the HTTP application is found: `module:attribute`."""
+
+_ABSENT = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+"""How an address fails that a name has and this machine has not, such as `::1`."""
+
+_FAILED = ("lifespan.startup.failed", "lifespan.shutdown.failed")
+_DRAIN_SECONDS = 10
+_BACKLOG = 4096
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+Application = Callable[[_Message, _Receive, _Send], Awaitable[None]]
+
+logger = structlog.get_logger(__name__)
+
+
+def launch(
+    settings: RelaySettings,
+    *,
+    announce: Callable[[str], None],
+    application: str = APPLICATION,
+) -> None:
+    """
+    Serve until a signal comes, or another server takes the database.
+
+    Args:
+        announce: called once with the URL when the server listens.
+        application: the factory, as `module:attribute`; it is given the settings, and
+            what it makes keeps a `relay.server.Server` as `server` in its lifespan's
+            state.
+
+    Raises:
+        RelayError: the server could not start or go on; the message says why.
+    """
+    raise_descriptor_limit()
+    sockets = bind(settings.host, settings.port)
+    app = _Guard(_load(application)(settings))
+
+    def on_started() -> None:
+        url = _url(sockets[0])
+        logger.info("server_listening", url=url)
+        announce(url)
+
+    server = _Server(configure(app), on_started=on_started)
+    try:
+        with _ending_cleanly():
+            server.run(sockets)
+    except asyncio.CancelledError:
+        logger.info("start_cancelled")
+    except SystemExit:
+        if app.failure is None:
+            raise
+    finally:
+        for listener in sockets:
+            listener.close()
+    if app.failure is not None:
+        raise app.failure
+
+
+def configure(app: Application) -> uvicorn.Config:
+    """How uvicorn serves `app`, executors' sockets included."""
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws=RelayWebSocketProtocol,
+        loop="auto",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """
+    Sockets bound to every address of `host`, on one port; nothing listens yet.
+
+    Raises:
+        SettingsError: the address cannot be taken.
+    """
+    bound: list[socket.socket] = []
+    absent: OSError | None = None
+    try:
+        for family, kind, _, _, address in socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            if bound:
+                port = bound[0].getsockname()[1]
+            try:
+                bound.append(_bind_one(family, kind, (address[0], port, *address[2:])))
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise
+                absent = error
+        if absent is not None and not bound:
+            raise absent
+    except OSError as error:
+        for listener in bound:
+            listener.close()
+        raise SettingsError(
+            f"cannot listen on {host or '*'}:{port}: {error.strerror or error}"
+        ) from None
+    return bound
+
+
+def _bind_one(
+    family: socket.AddressFamily, kind: socket.SocketKind, address: tuple[object, ...]
+) -> socket.socket:
+    listener = socket.socket(family, kind)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many open sockets as the system lets this process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        logger.info("descriptor_limit_raised", before=soft, now=hard)
+
+
+class _Replaceable(Protocol):
+    """What has to be known here of a `relay.server.Server`."""
+
+    @property
+    def replaced(self) -> asyncio.Event: ...
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self, config: uvicorn.Config, *, on_started: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+        self._cancel_start: Callable[[], object] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            self._cancel_start = lambda: loop.call_soon_threadsafe(task.cancel)
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+    async def on_tick(self, counter: int) -> bool:
+        # Many times a second; whoever was replaced leaves as if it were told to.
+        has_to_exit = await super().on_tick(counter)
+        server: _Replaceable = self.lifespan.state["server"]
+        return has_to_exit or server.replaced.is_set()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.started:
+            super().handle_exit(sig, frame)
+        elif self._cancel_start is not None:
+            # uvicorn would note the signal and look at it after the start, which
+            # never ends while the database is away.
+            self._cancel_start()
+        else:
+            raise SystemExit(0)
+
+
+class _Guard:
+    """Keeps the error that ended the server, which uvicorn would only print."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.failure: RelayError | None = None
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_without_traceback(event: _Message) -> None:
+            if event["type"] in _FAILED:
+                event = {"type": event["type"], "message": ""}
+            await send(event)
+
+        try:
+            await self._app(scope, receive, send_without_traceback)
+        except RelayError as error:
+            self.failure = error
+        except Exception:
+            logger.exception("server_failed")
+
+
+def _load(application: str) -> Callable[[RelaySettings], Application]:
+    module, _, attribute = application.partition(":")
+    factory: Callable[[RelaySettings], Application] = getattr(
+        import_module(module), attribute
+    )
+    return factory
+
+
+@contextmanager
+def _ending_cleanly() -> Iterator[None]:
+    """
+    Make the signal that uvicorn raises again after its stop end with status 0.
+
+    It restores the handlers that it found and then repeats the signal, so that these
+    decide; the interpreter's own would print a traceback or end with status 143.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise SystemExit(0)
+
+    before = {
+        number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,182 @@
+"""The running server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from relay.audit import AuditWriter
+from relay.clock import Clock, SystemClock
+from relay.db import Database
+from relay.dispatch import Dispatcher
+from relay.hub.hub import Hub
+from relay.ids import InstanceId, new_id
+from relay.monitor import Monitor
+from relay.recovery import Ledger, RecoveryEngine
+from relay.registry import LOCAL_ORGANIZATION, Registry
+from relay.retention import Retention
+from relay.server.database import migrate_when_there, open_database
+from relay.server.housekeeping import purge_audit_daily
+from relay.server.lock import only_server
+from relay.server.loops import kept_running
+from relay.settings import RelaySettings
+from relay.store import Store
+from relay.tasks import TaskSet
+from relay.telemetry import Metrics, tuned_collector
+
+logger = structlog.get_logger(__name__)
+
+DRAIN = timedelta(seconds=10)
+"""How long executors have to answer the goodbye at shutdown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """
+    Everything the HTTP edge works with.
+
+    `replaced` is set when another server has taken the database: whoever runs this one
+    has to close it.
+    """
+
+    settings: RelaySettings
+    clock: Clock
+    database: Database
+    store: Store
+    hub: Hub
+    monitor: Monitor
+    dispatcher: Dispatcher
+    engine: RecoveryEngine
+    ledger: Ledger
+    registry: Registry
+    retention: Retention
+    audit: AuditWriter
+    metrics: Metrics
+    replaced: asyncio.Event
+
+
+@asynccontextmanager
+async def open_server(
+    settings: RelaySettings, *, clock: Clock | None = None
+) -> AsyncIterator[Server]:
+    """
+    A server whose sockets may come; drained and closed when the block ends.
+
+    Waits for its database, and for another server on it, as long as it takes.
+
+    Raises:
+        SettingsError: the database cannot be used like this.
+        SchemaTooNewError: a newer Relay has migrated the database.
+        StoreLockedError: another server uses the SQLite file, or (at the end of the
+            block) has taken the PostgreSQL database.
+    """
+    clock = clock or SystemClock()
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(settings))
+        replaced = await stack.enter_async_context(only_server(database, clock))
+        await migrate_when_there(database, clock)
+        server = await _assemble(settings, clock, database, replaced)
+        await server.monitor.start()
+        stack.push_async_callback(server.monitor.finish)
+
+        watching = await stack.enter_async_context(TaskSet("watching"))
+        watching.spawn(kept_running("hub", server.hub.run, clock), name="hub")
+        watching.spawn(
+            kept_running("monitor", server.monitor.run, clock), name="monitor"
+        )
+        stack.push_async_callback(server.hub.drain, DRAIN)
+        stack.push_async_callback(server.registry.finish)
+
+        acting = await stack.enter_async_context(TaskSet("acting"))
+        for name, loop in {
+            "recovery": server.engine.run,
+            "retention": server.retention.run,
+            "registry": server.registry.run,
+            "audit purge": lambda: purge_audit_daily(server.store, clock),
+        }.items():
+            acting.spawn(kept_running(name, loop, clock), name=name)
+
+        stack.enter_context(tuned_collector(server.metrics, clock.monotonic))
+        logger.info(
+            "server_opened", database=database.dialect, auth=settings.auth.value
+        )
+        yield server
+        logger.info("server_closing", connections=server.hub.connection_count)
+
+
+async def _assemble(
+    settings: RelaySettings, clock: Clock, database: Database, replaced: asyncio.Event
+) -> Server:
+    metrics = Metrics()
+    instance_id = InstanceId(new_id())
+    store = Store(database)
+    async with store.write() as work:
+        await work.organizations.ensure(LOCAL_ORGANIZATION)
+        await work.organizations.set_audit_retention(
+            LOCAL_ORGANIZATION, settings.audit_retention
+        )
+        known = await work.executors.count_by_status()
+    audit = AuditWriter(metrics)
+    hub = Hub(settings=settings, clock=clock, metrics=metrics)
+    dispatcher = Dispatcher(hub, clock)
+    engine = RecoveryEngine(
+        store=store,
+        audit=audit,
+        dispatcher=dispatcher,
+        peers=hub,
+        settings=settings if any(known.values()) else _without_hold(settings),
+        clock=clock,
+        metrics=metrics,
+        instance_id=instance_id,
+    )
+    monitor = Monitor(
+        store=store,
+        hub=hub,
+        audit=audit,
+        settings=settings,
+        clock=clock,
+        metrics=metrics,
+        instance_id=instance_id,
+        wake_recovery=engine.wake,
+    )
+    registry = Registry(
+        store=store,
+        audit=audit,
+        settings=settings,
+        clock=clock,
+        hub=hub,
+        recheck_deadlines=monitor.recheck_deadlines,
+    )
+    hub.attach(registry, monitor)
+    return Server(
+        settings=settings,
+        clock=clock,
+        database=database,
+        store=store,
+        hub=hub,
+        monitor=monitor,
+        dispatcher=dispatcher,
+        engine=engine,
+        ledger=Ledger(store, audit),
+        registry=registry,
+        retention=Retention(
+            store=store,
+            audit=audit,
+            dispatcher=dispatcher,
+            peers=hub,
+            settings=settings,
+            clock=clock,
+            metrics=metrics,
+        ),
+        audit=audit,
+        metrics=metrics,
+        replaced=replaced,
+    )
+
+
+def _without_hold(settings: RelaySettings) -> RelaySettings:
+    """For a start that knows no executor: none of them can be redialling."""
+    return settings.model_copy(update={"start_hold_secs": 0.0})

@@ -1,0 +1,50 @@
+"""What has to be thrown away now and then."""
+
+from datetime import timedelta
+
+import structlog
+
+from relay.clock import Clock
+from relay.errors import StoreUnavailableError
+from relay.store import Store
+from relay.store.audit_log import PURGE_BATCH
+
+logger = structlog.get_logger(__name__)
+
+PURGE_INTERVAL = timedelta(days=1)
+RETRY_INTERVAL = timedelta(minutes=10)
+
+
+async def purge_audit_daily(store: Store, clock: Clock) -> None:
+    """Delete the audit entries that are too old, at once and every day."""
+    while True:
+        try:
+            await purge_audit(store)
+        except StoreUnavailableError as error:
+            logger.warning("audit_not_purged", reason=error.reason)
+            await clock.sleep(RETRY_INTERVAL)
+        else:
+            await clock.sleep(PURGE_INTERVAL)
+
+
+async def purge_audit(store: Store) -> int:
+    """
+    Delete entries older than their organization keeps them; how many there were.
+
+    Raises:
+        StoreUnavailableError: the database does not answer.
+    """
+    purged = 0
+    async with store.read() as work:
+        organizations = await work.organizations.list_all()
+    for organization in organizations:
+        batch = PURGE_BATCH
+        while batch == PURGE_BATCH:
+            async with store.write() as work:
+                batch = await work.audit.purge(
+                    organization.name, work.now - organization.audit_retention
+                )
+            purged += batch
+    if purged:
+        logger.info("audit_purged", entries=purged)
+    return purged
