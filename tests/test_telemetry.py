@@ -168,6 +168,32 @@ def test_collector_is_tuned_for_the_block_and_put_back() -> None:
     assert (gc.get_threshold(), gc.get_freeze_count(), list(gc.callbacks)) == before
 
 
+def test_console_shows_details_as_fields() -> None:
+    """Each by its name, unless the event has one of that name already."""
+    fields = {"target": "loop", "details": {"executor_id": "e1", "target": "e2"}}
+    console = written(LogFormat.CONSOLE)
+    structlog.get_logger("test").info("audit_recorded", **fields)
+    as_json = written(LogFormat.JSON)
+    structlog.get_logger("test").info("audit_recorded", **fields)
+
+    words = console.getvalue().split()
+    assert {"executor_id=e1", "target=loop", "details.target=e2"} <= set(words)
+    assert "{" not in console.getvalue()
+    assert read_json(as_json)[0]["details"] == fields["details"]
+
+
+def test_names_of_details_do_not_steer_the_console() -> None:
+    """They may be a stranger's, and `exception` is printed as it is."""
+    stream = written(LogFormat.CONSOLE)
+
+    structlog.get_logger("test").info(
+        "seen", details={"a\x1bb": 1, "exception": "c\x1bd\ne"}
+    )
+
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+
+
 def test_console_shows_control_characters_and_does_not_obey_them() -> None:
     """A stranger's text neither begins a new line nor moves the terminal's cursor."""
     stream = written(LogFormat.CONSOLE)

@@ -16,7 +16,7 @@ from relay.errors import RelayError
 from relay.server import open_server
 from relay.settings import RelaySettings
 from relay_api.middleware import Fence, OwnHosts, RawPaths
-from relay_api.problems import problem_of
+from relay_api.problems import Problem, problem_of
 from relay_api.routes import (
     applications,
     audit_logs,
@@ -28,6 +28,7 @@ from relay_api.routes import (
     recoveries,
     tokens,
 )
+from relay_api.unserved import explain_absence
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -69,7 +70,7 @@ def create_app(settings: RelaySettings) -> FastAPI:
     app.add_exception_handler(HTTPException, _answer_routing_error)
     # The last one added sees a request first.
     app.add_middleware(RawPaths, root_path=settings.root_path)
-    app.add_middleware(OwnHosts, settings=settings)
+    app.add_middleware(OwnHosts)
     app.add_middleware(Fence)
     return app
 
@@ -83,11 +84,17 @@ async def _answer_routing_error(request: Request, error: Exception) -> Response:
     """
     Answer 404 and 405 of the router, and what a route says in the router's words.
 
-    The router knows one route that has the path and another method; `Allow` has to
-    name the methods of all of them.
+    An operation of the contract without a route is 404, also where its path has other
+    methods: it is missing, not wrong. Of those the router knows one; `Allow` has to
+    name the methods of all routes on the path.
     """
     answer = problem_of(error).to_response()
-    if isinstance(error, HTTPException) and error.status_code == 405:
+    if not isinstance(error, HTTPException) or error.status_code not in (404, 405):
+        return answer
+    absence = explain_absence(request.scope)
+    if absence is not None:
+        return Problem(404, absence).to_response()
+    if error.status_code == 405:
         answer.headers["Allow"] = ", ".join(_list_methods(request))
     return answer
 

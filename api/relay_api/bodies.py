@@ -43,7 +43,7 @@ def json_body(shape: type[ShapeT], *, required: bool = True) -> Any:
             return shape()
         if not text:
             raise RequestValidationError(
-                [{"type": "missing", "loc": ("body",), "msg": "a body is required"}]
+                [{"type": "missing", "loc": ("body",), "msg": "no body"}]
             )
         check_is_json(request)
         try:
@@ -102,7 +102,7 @@ async def _read_bytes(request: Request) -> bytes:
 
 
 def _translate(error: ValidationError) -> Exception:
-    details = error.errors(include_url=False, include_context=False)
+    details = error.errors(include_url=False)
     if details[0]["type"] == "json_invalid":
         return MalformedInputError("the body is not JSON")
     return RequestValidationError(

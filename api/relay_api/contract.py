@@ -2,9 +2,9 @@
 The contract Relay serves, and the forms it is served in.
 
 `openapi/conductor.json` is the source: an OpenAPI 3.1 document in the project's own
-words, edited by hand. Everything here is derived from it without adding a fact: the
-server's address is filled in, the text is rendered as JSON or YAML, taken down to
-OpenAPI 3.0, or cut into one JSON Schema document a component.
+words, edited by hand. Everything here is derived from it; all that is added is about
+the server: its address, and which operations it answers. The text is rendered as JSON
+or YAML, taken down to OpenAPI 3.0, or cut into one JSON Schema document a component.
 
 All functions are pure apart from the first read of the file, and cache what they
 render: the text depends on nothing but the arguments.
@@ -13,6 +13,7 @@ A wheel carries the file as package data; a source tree has it where it is edite
 """
 
 import json
+from collections.abc import Collection
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -29,6 +30,7 @@ Document: TypeAlias = dict[str, Any]
 """A parsed OpenAPI or JSON Schema document."""
 
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SERVED_MARK = "x-relay-served"
 _COMPONENT = "#/components/schemas/"
 _HTTP_METHODS = frozenset({"get", "put", "post", "delete", "patch"})
 
@@ -49,6 +51,31 @@ def list_operations(document: Document) -> list[tuple[str, str, Document]]:
     ]
 
 
+def mark_unserved(served: Collection[str]) -> Document:
+    """
+    The document as a server serves it that answers only some of the operations.
+
+    The others carry `x-relay-served: false`, and the second paragraph of the
+    introduction says how many there are.
+
+    Args:
+        served: ids of the operations that the server answers.
+    """
+    document = load_contract()
+    operations = [operation for *_, operation in list_operations(document)]
+    missing = [entry for entry in operations if entry["operationId"] not in served]
+    for operation in missing:
+        operation[SERVED_MARK] = False
+    opening, _, rest = document["info"]["description"].partition("\n\n")
+    number, total = len(operations) - len(missing), len(operations)
+    document["info"]["description"] = (
+        f"{opening}\n\n**Not all of it is here.** This server answers {number} of these"
+        f" {total} operations. The others are marked (`{SERVED_MARK}` is false) and"
+        f" answer 404.\n\n{rest}"
+    )
+    return document
+
+
 def server_address(settings: RelaySettings) -> str:
     """What clients put before the paths: a URL, a path prefix, or `/`."""
     return (settings.public_url or settings.root_path).rstrip("/") or "/"
@@ -56,7 +83,10 @@ def server_address(settings: RelaySettings) -> str:
 
 @lru_cache(maxsize=8)
 def render_contract(
-    spec_version: str = "3.1", form: str = "json", address: str = "/"
+    spec_version: str = "3.1",
+    form: str = "json",
+    address: str = "/",
+    served: frozenset[str] | None = None,
 ) -> str:
     """
     The contract as text.
@@ -65,11 +95,14 @@ def render_contract(
         spec_version: `3.1`, or `3.0` for tools that know no type lists.
         form: `json` or `yaml`.
         address: URL or path prefix of the server.
+        served: ids of the operations that the server answers; the others are marked.
+            Without it nothing is: the text is about no server in particular.
 
     Raises:
         InvalidInputError: another version or form; name the choices to the user.
     """
-    document = load_contract() | {"servers": [{"url": address}]}
+    document = load_contract() if served is None else mark_unserved(served)
+    document["servers"] = [{"url": address}]
     match spec_version:
         case "3.1":
             pass

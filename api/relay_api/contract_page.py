@@ -18,7 +18,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from relay_api.contract import Document, list_operations, load_contract
+from relay_api.contract import Document, list_operations, mark_unserved
 
 _CONSTRAINTS = {
     "minLength": "at least {} characters",
@@ -46,7 +46,7 @@ def render_page(address: str, served: frozenset[str]) -> Page:
         address: URL or path prefix of the server.
         served: ids of the operations that this server answers; the others are marked.
     """
-    document = load_contract()
+    document = mark_unserved(served)
     style, script = _read_asset("docs.css"), _read_asset("docs.js")
     info = document["info"]
     operations = list_operations(document)
@@ -55,6 +55,7 @@ def render_page(address: str, served: frozenset[str]) -> Page:
         version=escape(info["version"]),
         address=escape(address),
         count=len(operations),
+        served=sum(part["operationId"] in served for *_, part in operations),
         about=_prose(info["description"]),
         deviations=_deviations(document["x-relay-deviations"]),
         contents=_contents(tag["name"] for tag in document["tags"]),
@@ -128,13 +129,14 @@ def _groups(document: Document, served: Collection[str]) -> Iterator[str]:
 def _operation(path: str, method: str, operation: Document, *, is_served: bool) -> str:
     name = operation["operationId"]
     words = " ".join([method, path, name, operation["summary"], *operation["tags"]])
-    flags = ""
+    flags, state = "", "served" if is_served else "unserved"
     if operation.get("x-dbos-requires-oauth"):
         flags += '<span class="flag">OIDC</span>'
     if not is_served:
-        flags += '<span class="flag">not on this server</span>'
+        flags += '<span class="flag absent">not on this server</span>'
     parts = [
-        f'<details class="operation" id="{name}" data-words="{escape(words.lower())}">',
+        f'<details class="operation {state}" id="{name}"'
+        f' data-words="{escape(words.lower())}">',
         f'<summary><span class="method {method.lower()}">{method}</span>'
         f'<span class="path">{escape(path)}</span>{flags}'
         f'<span class="what">{_inline(operation["summary"])}'

@@ -14,8 +14,9 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relay.registry import FOREIGN_HOST, BrowserRules
-from relay.settings import AuthMode, RelaySettings
+from relay.registry import FOREIGN_HOST
+from relay.server import Server
+from relay.settings import AuthMode
 from relay.telemetry import mask
 from relay_api.problems import Problem, problem_of
 
@@ -71,17 +72,11 @@ class OwnHosts:
     127.0.0.1 and everything that can be read here.
     """
 
-    def __init__(self, app: ASGIApp, settings: RelaySettings) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._rules = BrowserRules(settings)
-        self._is_needed = settings.auth is AuthMode.LOCAL
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            scope["type"] == "http"
-            and self._is_needed
-            and not self._rules.is_own_host(Headers(scope=scope).get("host"))
-        ):
+        if scope["type"] == "http" and _is_foreign(scope):
             await Problem(403, FOREIGN_HOST).to_response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -118,6 +113,14 @@ class RawPaths:
             if self._root_path:
                 scope["root_path"] = self._root_path
         await self._app(scope, receive, send)
+
+
+def _is_foreign(scope: Scope) -> bool:
+    server: Server = scope["state"]["server"]
+    return (
+        server.settings.auth is AuthMode.LOCAL
+        and not server.registry.browsers.is_own_host(Headers(scope=scope).get("host"))
+    )
 
 
 def _encode(segments: Sequence[bytes]) -> str:

@@ -41,6 +41,7 @@ from relay.errors import (
     UnknownMessageError,
 )
 from relay.telemetry import mask
+from relay_api.wording import word
 
 MEDIA_TYPE = "application/problem+json"
 INVALID = "validation failed"
@@ -186,8 +187,7 @@ def _flaw(entry: Mapping[str, Any]) -> Flaw:
     for step in path:
         location += f"[{step}]" if isinstance(step, int) else f".{step}"
     value = None if entry["type"] == "missing" else entry.get("input")
-    # The validator's own mark on a message that a rule of ours has written.
-    return Flaw(location, str(entry["msg"]).removeprefix("Value error, "), value)
+    return Flaw(location, word(entry), value)
 
 
 def _describe(flaw: Flaw) -> dict[str, Any]:

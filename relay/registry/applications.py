@@ -96,6 +96,8 @@ class Applications:
         """
         Register an application, or change an existing one; whether it is new.
 
+        One that already is as asked is left alone, and no audit entry is written.
+
         Args:
             private_mode: `None` keeps it, which is False for a new application.
 
@@ -114,6 +116,9 @@ class Applications:
     async def change(self, actor: Actor, name: str, change: ApplicationChange) -> None:
         """
         Change settings; deadlines that are running move with the executor timeout.
+
+        Every request is audited, with the values it names: also one for values that
+        the application has already.
 
         Raises:
             InvalidInputError: a value breaks a rule, or no application can have that
@@ -202,10 +207,10 @@ class Applications:
                 )
                 await work.applications.insert(new)
             else:
-                new = old
-                if private_mode is not None:
-                    new = replace(old, private_mode=private_mode)
-                    await _update_locked(work, new)
+                if private_mode is None or private_mode == old.private_mode:
+                    return False
+                new = replace(old, private_mode=private_mode)
+                await _update_locked(work, new)
             await self._audit.record(
                 work,
                 actor.entry(

@@ -16,7 +16,8 @@ class ExecutorView:
     """
     One executor.
 
-    `last_seen_at` is live where a socket is open: rows follow it in batches only.
+    `last_seen_at` is live where a socket is open: rows follow it in batches only. It
+    is never before the row's `created_at`.
     `in_flight` and `is_responsive` are those of the socket; without one nothing is in
     flight and nothing is known against it. `is_safe` is False for an SDK so old that
     recovering its workflows may run a finished step again.
@@ -51,14 +52,14 @@ async def list_executors(
 
 def _view(record: ExecutorRecord, sockets: Sockets) -> ExecutorView:
     live = sockets.find(record.ref)
+    # The database dates the row and this process the bytes: their clocks differ.
+    seen = [record.created_at, record.last_seen_at]
+    if live is not None:
+        seen.append(live.last_seen_at)
     capabilities = capabilities_of(Sdk(record.language, record.dbos_version))
     return ExecutorView(
         record=record,
-        last_seen_at=(
-            record.last_seen_at
-            if live is None
-            else max(record.last_seen_at, live.last_seen_at)
-        ),
+        last_seen_at=max(seen),
         in_flight=0 if live is None else live.in_flight,
         is_responsive=live is None or live.is_responsive,
         is_collision=sockets.is_colliding(record.ref),

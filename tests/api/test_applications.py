@@ -47,20 +47,42 @@ async def test_register_app_needs_no_body(house: House) -> None:
 
 
 async def test_register_app_again_keeps_what_it_does_not_name(house: House) -> None:
-    """PUT is idempotent, and audited as a creation the first time only."""
+    """PUT is idempotent: what the body does not name stays."""
     await house.client.put(f"{APPS}/shop", json={"privateMode": True})
     await house.client.patch(f"{APPS}/shop", json={"executorTimeoutSecs": 90})
 
-    await house.client.put(f"{APPS}/shop", json={})
+    response = await house.client.put(f"{APPS}/shop", json={})
 
     application = (await house.client.get(f"{APPS}/shop")).json()
+    assert response.status_code == 204
     assert application["privateMode"] is True
     assert application["executorTimeoutSecs"] == 90
-    operations = [record.entry.operation for record in await house.audit()]
-    assert operations == [
-        "application.update",
-        "application.update",
-        "application.create",
+
+
+async def test_register_app_is_audited_when_it_changes_something(house: House) -> None:
+    """As a creation, then as updates; what is already so is not written down again."""
+    for body in (None, {}, {"privateMode": False}, {"privateMode": True}, {}):
+        response = await house.client.put(f"{APPS}/shop", json=body)
+        assert response.status_code == 204
+
+    entries = [record.entry for record in await house.audit()]
+    assert [(entry.operation, entry.details["private_mode"]) for entry in entries] == [
+        ("application.update", True),
+        ("application.create", False),
+    ]
+
+
+async def test_update_app_is_audited_even_if_nothing_changes(house: House) -> None:
+    """A PATCH names what its caller wants, and that is on record."""
+    await house.register("shop")
+
+    for _ in range(2):
+        await house.client.patch(f"{APPS}/shop", json={"executorTimeoutSecs": 60})
+
+    records = await house.audit(operation="application.update")
+    assert [record.entry.details["executor_timeout_secs"] for record in records] == [
+        60,
+        60,
     ]
 
 

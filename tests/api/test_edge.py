@@ -83,6 +83,14 @@ async def test_wrong_method_is_405_with_every_right_one(
     assert set(response.headers["allow"].split(", ")) == allowed
 
 
+async def test_head_of_an_operation_is_a_wrong_method(house: House) -> None:
+    """The contract has none, so that nobody is told it were missing here."""
+    response = await house.client.head(f"{APPS}/shop")
+
+    assert response.status_code == 405
+    assert "GET" in response.headers["allow"]
+
+
 @pytest.mark.parametrize(
     ("content", "headers", "status"),
     [
@@ -219,6 +227,7 @@ async def test_metrics_are_prometheus_text(house: House) -> None:
     assert 'relay_audit_entries_total{operation="application.create"' in plain.text
     assert modern.headers["content-type"].startswith("application/openmetrics-text")
     assert modern.text.endswith("# EOF\n")
+    assert "_created" not in plain.text + modern.text
 
 
 async def test_schema_is_sent_once_the_server_knows_its_url(

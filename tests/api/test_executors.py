@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from relay.liveness.states import ExecutorStatus
 from tests.api.house import LONG_AGO, House, problem
 from tests.registry.sockets import Live
@@ -58,6 +60,24 @@ async def test_updated_at_is_the_last_sign_of_life(house: House) -> None:
 
     assert shown["updatedAt"] == "2026-01-01T00:09:00.000Z"
     assert shown["createdAt"] == "2026-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+async def test_last_sign_of_life_is_never_before_the_beginning(
+    house: House, *, is_live: bool
+) -> None:
+    """Also when this process is a little behind the database, which dates the row."""
+    ref = await house.register("shop")
+    early = LONG_AGO - timedelta(milliseconds=3)
+    executor = await house.add_executor(ref, "e1", last_seen_at=early)
+    if is_live:
+        house.sockets.live[executor.ref.key] = Live(early)
+
+    [shown] = (await house.client.get(EXECUTORS)).json()
+    [details] = (await house.client.get(DETAILS)).json()
+
+    assert shown["updatedAt"] == shown["createdAt"]
+    assert details["lastSeenAt"] == details["createdAt"]
 
 
 async def test_executors_of_every_status_are_listed(house: House) -> None:

@@ -34,21 +34,21 @@ _CACHE_CONTROL = "public, max-age=300"
 @router.api_route("/openapi.json", methods=_READ)
 def serve_json(request: Request) -> Response:
     """The contract as OpenAPI 3.1."""
-    text = render_contract("3.1", "json", _address(request))
+    text = render_contract("3.1", "json", *_server(request))
     return _answer(request, text, "application/json")
 
 
 @router.api_route("/openapi.yaml", methods=_READ)
 def serve_yaml(request: Request) -> Response:
     """The contract as OpenAPI 3.1 in YAML."""
-    text = render_contract("3.1", "yaml", _address(request))
+    text = render_contract("3.1", "yaml", *_server(request))
     return _answer(request, text, "application/yaml")
 
 
 @router.api_route("/openapi-3.0.json", methods=_READ)
 def serve_json_30(request: Request) -> Response:
     """The contract as OpenAPI 3.0."""
-    text = render_contract("3.0", "json", _address(request))
+    text = render_contract("3.0", "json", *_server(request))
     return _answer(request, text, "application/json")
 
 
@@ -65,7 +65,7 @@ def serve_schema(request: Request, file: str) -> Response:
 @router.api_route("/docs", methods=_READ)
 def serve_page(request: Request) -> Response:
     """The contract as a page for a browser."""
-    page = render_page(_address(request), served_operations(request.app))
+    page = render_page(*_server(request))
     answer = _answer(request, page.html, "text/html; charset=utf-8")
     answer.headers["Content-Security-Policy"] = page.policy
     answer.headers["X-Content-Type-Options"] = "nosniff"
@@ -131,6 +131,11 @@ def relay_document(app: FastAPI) -> Document:
         "paths": paths,
         "components": components | {"schemas": _reachable(paths, schemas)},
     }
+
+
+def _server(request: Request) -> tuple[str, frozenset[str]]:
+    """Where the server is, and the operations that it answers."""
+    return _address(request), served_operations(request.app)
 
 
 def _address(request: Request) -> str:

@@ -2,18 +2,23 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.types import Receive, Scope, Send
 
 from relay.liveness.states import ExecutorStatus
 from relay.settings import RelaySettings
 from relay_api.app import create_app
+from relay_api.contract import list_operations
+from relay_api.routes import applications
 from relay_api.routes.contract import relay_document, served_operations
 from tests.api.contract.calls import FAILURES, SUCCESSES, Failure
-from tests.api.contract.expected import EXPECTED, NOT_SERVED
+from tests.api.contract.expected import EXPECTED, NEEDS_OIDC, NOT_SERVED
 from tests.api.contract.judge import (
     OPERATIONS,
     build_path,
@@ -25,6 +30,8 @@ from tests.api.contract.judge import (
 from tests.api.house import LONG_AGO, House, open_house
 
 SERVED = sorted(EXPECTED.keys() - NOT_SERVED)
+UNSERVED = "this version of Relay does not serve this operation"
+UNSERVED_WITHOUT_OIDC = f"{UNSERVED}: it needs OIDC, which this version does not have"
 
 
 async def furnish(house: House) -> None:
@@ -176,10 +183,86 @@ async def test_method_that_a_path_does_not_have_is_refused(
 async def test_operation_that_is_not_served_is_not_found(
     house: House, operation_id: str
 ) -> None:
-    """What this version does not have answers 404, as a problem document."""
+    """What this version does not have answers 404 and says so, and leaves no trace."""
     answer = await call(house.client, operation_id)
 
-    judge_problem(operation_id, answer, 404)
+    problem = judge_problem(operation_id, answer, 404)
+    needs_oidc = operation_id in NEEDS_OIDC
+    assert problem["detail"] == (UNSERVED_WITHOUT_OIDC if needs_oidc else UNSERVED)
+    assert await house.audit() == []
+
+
+async def test_gap_is_told_from_a_wrong_path_behind_a_prefix_too(
+    migrated_file: Path, tmp_path: Path
+) -> None:
+    """Whether or not a proxy takes the prefix away."""
+    path = build_path("listWorkflows")
+    async with open_house(migrated_file, tmp_path, root_path="/conductor") as house:
+        stripped = await house.client.get(path)
+        kept = await house.client.get(f"/conductor{path}")
+        wrong = await house.client.get(f"{path}-of-mine")
+
+    assert stripped.json()["detail"] == UNSERVED
+    assert kept.json()["detail"] == UNSERVED
+    assert wrong.json()["detail"] == "there is nothing at this path"
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "TRACE"])
+async def test_method_that_the_contract_does_not_have_is_no_gap(
+    house: House, method: str
+) -> None:
+    """Only operations of the contract are missing; everything else is wrong."""
+    answer = await house.client.request(method, build_path("listWorkflows"))
+
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "there is nothing at this path"
+
+
+async def test_gap_on_a_path_with_other_methods_is_404(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing operation does not become a wrong method when a neighbour is served."""
+    monkeypatch.setattr(applications, "router", APIRouter())
+    app = create_app(house.settings)
+
+    @app.get(OPERATIONS["getApp"][0])
+    async def get_app() -> None:
+        """The only operation left on this path."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        server = SimpleNamespace(settings=house.settings, registry=house.registry)
+        await app({**scope, "state": {"server": server}}, receive, send)
+
+    transport = httpx.ASGITransport(app=serve)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost"
+    ) as client:
+        missing = await call(client, "deleteApp")
+        wrong = await client.post(build_path("getApp"))
+
+    assert judge_problem("deleteApp", missing, 404)["detail"] == UNSERVED
+    assert wrong.status_code == 405
+    assert wrong.headers["Allow"] == "GET"
+
+
+async def test_every_form_tells_what_this_server_answers(house: House) -> None:
+    """The document has the whole contract, and marks what is missing here."""
+    served, total = len(SERVED), len(EXPECTED)
+
+    for path in ("/openapi.json", "/openapi-3.0.json"):
+        document = (await house.client.get(path)).json()
+        marked = {
+            operation["operationId"]
+            for *_, operation in list_operations(document)
+            if operation.get("x-relay-served") is False
+        }
+        assert marked == NOT_SERVED
+        assert (
+            f"answers {served} of these {total} operations"
+            in (document["info"]["description"])
+        )
+    page = (await house.client.get("/docs")).text
+    assert f"{served} of {total} operations served here" in page
 
 
 @pytest.mark.parametrize("operation_id", ["getApp", "createToken"])

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from relay.settings import RelaySettings
-from relay_api.contract import list_operations, load_contract
+from relay_api.contract import SERVED_MARK, list_operations, load_contract
 from relay_api.contract_page import render_page
 from relay_api.routes.contract import relay_document, router, served_operations
 
@@ -123,10 +123,17 @@ async def test_documents_carry_the_prefix_of_the_server(
 
 
 async def test_served_document_is_the_contract(client: httpx.AsyncClient) -> None:
-    """What is served is the file, whichever operations this server has."""
+    """What is served is the file, apart from what is said about the server itself."""
     document = (await client.get("/openapi.json")).json()
 
-    assert document | {"servers": [{"url": "/"}]} == load_contract()
+    marked = [part for *_, part in list_operations(document) if SERVED_MARK in part]
+    assert {part.pop(SERVED_MARK) for part in marked} == {False}
+    assert len(marked) == len(list_operations(document)) - 1
+    contract = load_contract()
+    paragraphs = document["info"]["description"].split("\n\n")
+    assert "answers 1 of these" in paragraphs.pop(1)
+    document["info"]["description"] = "\n\n".join(paragraphs)
+    assert document | {"servers": contract["servers"]} == contract
 
 
 def test_relay_document_has_relay_paths_only() -> None:
@@ -237,9 +244,20 @@ async def test_page_is_served_with_its_policy(client: httpx.AsyncClient) -> None
 
 def test_page_marks_what_this_server_does_not_have(page: Any) -> None:
     """An operation without a route is marked, one with a route is not."""
-    not_here = page.html.count("not on this server")
+    total = len(list_operations(load_contract()))
 
-    assert not_here == len(list_operations(load_contract())) - 1
+    assert page.html.count("not on this server") == total - 1
+    assert page.html.count('class="operation unserved"') == total - 1
+    assert page.html.count('class="operation served" id="listApps"') == 1
+
+
+def test_page_says_how_much_this_server_has(page: Any) -> None:
+    """The count stands at the top, in the introduction and beside the filter."""
+    total = len(list_operations(load_contract()))
+
+    assert page.html.count(f"1 of {total} operations served here") == 2
+    assert f"answers 1 of these {total} operations" in page.html
+    assert '<input id="served-only" type="checkbox"' in page.html
 
 
 def test_page_escapes_the_address() -> None:
