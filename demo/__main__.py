@@ -1,6 +1,8 @@
 """The demo itself."""
 
 import asyncio
+import os
+import signal
 import sys
 import tempfile
 from datetime import timedelta
@@ -242,6 +244,13 @@ def _show_logs(stage: Stage) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(asyncio.run(main()))
+        status = asyncio.run(main())
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(130)
+        status = 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read it has seen enough. What is still buffered goes nowhere, or the
+        # interpreter would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
+    sys.exit(status)

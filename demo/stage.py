@@ -145,8 +145,11 @@ class Executor:
     async def start_workflow(self, workflow: str) -> None:
         """Have it start the order `workflow`."""
         stdin = _pipe(self.process.stdin)
-        stdin.write(f"{workflow}\n".encode())
-        await stdin.drain()
+        try:
+            stdin.write(f"{workflow}\n".encode())
+            await stdin.drain()
+        except ConnectionError:
+            raise DemoFailedError(f"executor {self.name} has ended") from None
 
     async def kill(self) -> None:
         """SIGKILL: no farewell, no clean-up."""

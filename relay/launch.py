@@ -14,6 +14,7 @@ process ends with the error.
 
 import asyncio
 import errno
+import logging
 import resource
 import signal
 import socket
@@ -37,6 +38,11 @@ _ABSENT = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How an address fails that a name has and this machine has not, such as `::1`."""
 
 _FAILED = ("lifespan.startup.failed", "lifespan.shutdown.failed")
+_EPITAPHS = {
+    f"Application {phase} failed. Exiting." for phase in ("startup", "shutdown")
+}
+"""uvicorn's own last words, which say less than ours and stand before them."""
+
 _DRAIN_SECONDS = 10
 _BACKLOG = 4096
 
@@ -77,7 +83,7 @@ def launch(
 
     server = _Server(configure(app), on_started=on_started)
     try:
-        with _ending_cleanly():
+        with _ending_cleanly(), _without_epitaph():
             server.run(sockets)
     except asyncio.CancelledError:
         logger.info("start_cancelled")
@@ -257,6 +263,19 @@ def _ending_cleanly() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _without_epitaph() -> Iterator[None]:
+    def is_news(record: logging.LogRecord) -> bool:
+        return record.getMessage() not in _EPITAPHS
+
+    server_log = logging.getLogger("uvicorn.error")
+    server_log.addFilter(is_news)
+    try:
+        yield
+    finally:
+        server_log.removeFilter(is_news)
 
 
 def _url(listener: socket.socket) -> str:

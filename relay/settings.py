@@ -13,7 +13,7 @@ a `RELAY_*` name overrules), and the ones that Kubernetes injects for a service 
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from datetime import timedelta
 from enum import StrEnum
@@ -50,6 +50,30 @@ _KUBERNETES_SERVICE = re.compile(
     r"RELAY(_.*)?_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)"
 )
 _FALSE = {"", "0", "false", "f", "no", "n", "off"}
+
+_WORDS: Mapping[str, str] = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "enum": "must be {expected}",
+    "string_type": "must be text",
+    "string_unicode": "must be UTF-8",
+    "path_type": "must be a path",
+    "tuple_type": "must be a list, or text with commas",
+}
+"""
+What an operator reads instead of the validator's words, by its name of the mistake.
+
+`{…}` is filled from the mistake's context.
+"""
 
 Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
 """A pause or a patience; shorter than this it would be a loop without a pause."""
@@ -197,6 +221,7 @@ class RelaySettings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line over environment over file; nothing else is read."""
         file = TomlConfigSettingsSource(settings_cls, _FILE.get())
+        _check_names(_FILE.get(), file.toml_data)
         return (init_settings, env_settings, file)
 
     @field_validator("host", "database_url", "public_url", "root_path")
@@ -410,14 +435,45 @@ def _check_environment(environment: Mapping[str, str]) -> None:
         )
 
 
+def _check_names(file: Path, names: Iterable[str]) -> None:
+    # Besides its own a field has the names of its variables, wherever it is read from.
+    fields = {
+        name: field
+        for field in RelaySettings.model_fields
+        for name in environment_names(field)
+    }
+    wrong = [
+        f"{file}: {name}: "
+        + (
+            f"in a file this is called {fields[name]}"
+            if name in fields
+            else "no such setting; see relay serve --help"
+        )
+        for name in names
+        if name not in RelaySettings.model_fields
+    ]
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+
+
 def _explain(detail: Mapping[str, Any]) -> str:
-    message = str(detail["msg"]).removeprefix("Value error, ")
+    message = _word(detail)
     if not detail["loc"]:
         return message
     place = str(detail["loc"][0])
-    if detail["type"] == "extra_forbidden":
-        return f"{place}: no such setting; see relay serve --help"
     for field in RelaySettings.model_fields:
         if place in {field, *environment_names(field)}:
             return f"{field} ({environment_names(field)[0]}): {message}"
     return f"{place}: {message}"
+
+
+def _word(detail: Mapping[str, Any]) -> str:
+    words = _WORDS.get(detail["type"])
+    if words is None:
+        return str(detail["msg"]).removeprefix("Value error, ")
+    # The bounds of a fraction are fractions; nobody writes them so.
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in detail.get("ctx", {}).items()
+    }
+    return words.format_map(context)

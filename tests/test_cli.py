@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -78,22 +79,28 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def recovery_id() -> RecoveryId:
+def recovery_id(database: None) -> RecoveryId:
     """An open recovery of an executor that nobody ever saw."""
+    return asyncio.run(order_recovery("gone"))
 
-    async def order() -> RecoveryId:
-        async with open_offline(load_settings()) as offline:
-            await register(offline, "loop")
-            view = await offline.registry.applications.get("loop")
-            record = await offline.ledger.order(
-                view.record.ref,
-                ExecutorId("gone"),
-                AppVersion("v1"),
-                by=SHELL_ACTOR.subject,
-            )
-        return record.id
 
-    return asyncio.run(order())
+@pytest.fixture
+def database(run: Run) -> None:
+    """A database, as the first start of a server leaves it."""
+    assert run("migrate").status == 0
+
+
+async def order_recovery(executor: str) -> RecoveryId:
+    async with open_offline(load_settings()) as offline:
+        await register(offline, "loop")
+        view = await offline.registry.applications.get("loop")
+        record = await offline.ledger.order(
+            view.record.ref,
+            ExecutorId(executor),
+            AppVersion("v1"),
+            by=SHELL_ACTOR.subject,
+        )
+    return record.id
 
 
 async def register(offline: Offline, name: str) -> None:
@@ -143,6 +150,7 @@ def test_wrong_use_ends_with_status_2(run: Run, words: tuple[str, ...]) -> None:
         (("key", "list", "--config", "missing.toml"), "does not exist"),
         (("key", "list", "--database-url", "mysql://u:hunter2@h/d"), "sqlite://"),
         (("key", "revoke", "nobody"), "'nobody' does not exist"),
+        (("key", "list", "--data-dir", "elsewhere"), "no database at /"),
         (("key", "create", "relay"), "reserved"),
         (("key", "create", "k", "--permission", "everything"), "unknown permission"),
         (("key", "create", "k", "--app", "missing"), "no application has that name"),
@@ -153,7 +161,7 @@ def test_wrong_use_ends_with_status_2(run: Run, words: tuple[str, ...]) -> None:
     ],
 )
 def test_refusals_end_with_status_1_and_one_message(
-    run: Run, words: tuple[str, ...], complaint: str
+    run: Run, database: None, words: tuple[str, ...], complaint: str
 ) -> None:
     """No traceback, no secret: what is wrong, on standard error."""
     ran = run(*words)
@@ -207,6 +215,89 @@ def test_an_admin_key_holds_everything(run: Run) -> None:
     (key,) = run("key", "list", "--json").objects
     assert key["name"] == "admin"
     assert "token.write" in str(key["permissions"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("key", "list"),
+        ("key", "revoke", "k"),
+        ("audit",),
+        ("recoveries", "list"),
+        ("recoveries", "show", "some-id"),
+        ("recoveries", "retry", "some-id"),
+        ("recoveries", "abandon", "some-id", "--reason", "r"),
+    ],
+)
+def test_commands_in_another_directory_make_no_database(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """An empty answer would be a wrong one; the message says where they looked."""
+    assert run(*words) == Ran(
+        1,
+        "",
+        f"relay: there is no database at {tmp_path}/.relay/relay.db; run this where the"
+        " server runs, or give --data-dir or --database-url\n",
+    )
+    assert not Path(".relay").exists()
+
+
+def test_the_first_key_may_come_before_the_first_start(
+    run: Run, tmp_path: Path
+) -> None:
+    """What was made for it is told, beside the key and once."""
+    first, second = run("key", "create", "a"), run("key", "create", "b")
+
+    notice = f"made a new database: {tmp_path}/.relay/relay.db\n"
+    assert first.err.startswith(notice)
+    assert len(first.out.splitlines()) == 1
+    assert notice not in second.err
+
+
+def test_a_key_that_cannot_be_shown_is_not_made(database: None, run: Run) -> None:
+    """Nobody would ever know it."""
+    ended = subprocess.run(  # noqa: S602 - only a shell can close it
+        f"{sys.executable} -m relay key create worker >&-",
+        shell=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr == "relay: standard output is closed; no key was made\n"
+    assert run("key", "list", "--json").objects == []
+
+
+def test_without_the_server_extra_the_command_says_what_it_needs() -> None:
+    """The base of the distribution brings the command, but not what it is made of."""
+    start = (
+        "import sys; sys.modules['typer'] = None; sys.argv = ['relay', 'version'];"
+        "from relay.__main__ import main; main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", start], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "relay: this command needs the server extra:"
+        " pip install 'relay-control-plane[server]'\n"
+    )
+
+
+def test_a_fault_of_ours_is_not_taken_for_a_missing_extra() -> None:
+    """A module of Relay that is missing is a broken installation."""
+    start = (
+        "import sys; sys.modules['relay.cli.serve'] = None;"
+        "from relay.__main__ import main; main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", start], capture_output=True, text=True, check=False
+    )
+
+    assert "relay.cli.serve" in ended.stderr
+    assert "extra" not in ended.stderr
 
 
 def test_a_key_may_be_limited_to_applications(run: Run, recovery_id: str) -> None:
@@ -279,8 +370,82 @@ def test_recoveries_are_listed_and_shown(run: Run, recovery_id: str) -> None:
     assert recovery_id not in run("recoveries", "list", "--state", "DONE").out
     shown = run("recoveries", "show", recovery_id).out
     assert "recovery.request" in shown
+    assert shown.count("loop") == 2  # as a fact, and as the target of the entry
     (told,) = run("recoveries", "show", recovery_id, "--json").objects
     assert str(told["story"]).count("recovery.request") == 1
+
+
+def test_a_held_recovery_says_why_and_until_when(
+    run: Run, recovery_id: RecoveryId
+) -> None:
+    """Right after a start nothing is wrong, and the operator reads so."""
+    reason = "no orders yet: Relay has just started"
+    with closing(sqlite3.connect(".relay/relay.db")) as connection:
+        connection.execute(
+            "UPDATE recovery SET reason = ?, next_attempt_at = 4102444800000000",
+            [reason],
+        )
+        connection.commit()
+
+    for words in (("list",), ("show", recovery_id)):
+        out = run("recoveries", *words).out
+        assert reason in out
+        assert "2100-01-01T00:00:00Z" in out
+
+
+def test_facts_of_a_recovery_are_told_in_words(
+    run: Run, recovery_id: RecoveryId
+) -> None:
+    """No values of Python: lists with commas, yes and no, a dash for nothing."""
+    before = run("recoveries", "show", recovery_id).out
+    with closing(sqlite3.connect(".relay/relay.db")) as connection:
+        connection.execute(
+            'UPDATE recovery SET is_verified = 0, pending_ids = \'["w-1","w-2"]\','
+            " pending_count = 101"
+        )
+        connection.commit()
+    after = run("recoveries", "show", recovery_id).out
+
+    def facts(text: str) -> dict[str, str]:
+        lines = text.split("\n\n")[0].splitlines()
+        return {line[:20].strip(): line[21:] for line in lines}
+
+    names = ("verified", "their ids", "pending workflows", "last order to")
+    assert [facts(before)[name] for name in names] == ["-"] * 4
+    assert [facts(after)[name] for name in names] == [
+        "no",
+        "w-1, w-2",
+        "more than 100",
+        "-",
+    ]
+    assert "more than 100" in run("recoveries", "list").out
+
+
+def test_a_recovery_may_be_named_by_the_beginning_of_its_id(
+    run: Run, recovery_id: RecoveryId
+) -> None:
+    """As long as it means one; otherwise the ids that it could mean are told."""
+    other = asyncio.run(order_recovery("other"))
+    with closing(sqlite3.connect(".relay/relay.db")) as connection:
+        for start, identity in (("aaaa1", recovery_id), ("aaaa2", other)):
+            connection.execute(
+                "UPDATE recovery SET id = ? || substr(id, 6) WHERE id = ?",
+                [start, identity],
+            )
+        connection.commit()
+    first, second = f"aaaa1{recovery_id[5:]}", f"aaaa2{other[5:]}"
+
+    (shown,) = run("recoveries", "show", "aaaa1", "--json").objects
+    retried = run("recoveries", "retry", "aaaa2")
+    abandoned = run("recoveries", "abandon", "aaaa1", "--reason", "test is over")
+    ambiguous = run("recoveries", "show", "aaaa")
+
+    assert shown["id"] == first
+    assert retried.out == f"recovery {second} is READY\n"
+    assert abandoned.out == f"recovery {first} is ABANDONED\n"
+    assert ambiguous == Ran(
+        1, "", f"relay: 'aaaa': several ids begin like this: {first}, {second}\n"
+    )
 
 
 def test_recoveries_are_retried_and_abandoned(run: Run, recovery_id: str) -> None:
@@ -336,7 +501,7 @@ def test_a_directory_that_cannot_be_made_is_told(run: Run) -> None:
     assert "cannot keep data in taken/data" in ran.err
 
 
-def test_an_empty_name_is_no_name(run: Run) -> None:
+def test_an_empty_name_is_no_name(run: Run, database: None) -> None:
     """A script whose variable is empty does not mint the administrator's key."""
     ended = run("key", "create", "")
 
@@ -365,7 +530,9 @@ def test_words_that_are_not_utf8_are_used_wrongly(
     assert "Traceback" not in ended.err
 
 
-def test_messages_name_the_value_and_not_the_place_in_a_request(run: Run) -> None:
+def test_messages_name_the_value_and_not_the_place_in_a_request(
+    run: Run, database: None
+) -> None:
     """Whoever types a command knows nothing of paths and bodies."""
     ended = run("key", "create", "worker", "--app", "shop")
 
@@ -390,7 +557,9 @@ def test_audit_since_heeds_the_offset(run: Run) -> None:
     assert run("audit", "--json", "--since", naive).objects == []
 
 
-def test_text_of_strangers_does_not_reach_the_terminal_raw(run: Run) -> None:
+def test_text_of_strangers_does_not_reach_the_terminal_raw(
+    run: Run, database: None
+) -> None:
     """A name in a refused request may hold what moves the cursor or begins a line."""
 
     async def refuse() -> None:
@@ -399,13 +568,14 @@ def test_text_of_strangers_does_not_reach_the_terminal_raw(run: Run) -> None:
                 SHELL_ACTOR,
                 "token.revoke",
                 AuditTarget(kind="token", id="a\x1b[2J\nb"),
-                {"error": "line\nanother", "list": ["\x9b"], "\x1bkey": 1},
+                {"error": "line\nanother", "list": ["\x9b"], "\x1bkey": 1, "no": []},
             )
 
     asyncio.run(refuse())
 
     shown = run("audit").out
 
+    assert shown.endswith("no=-\n")
     assert len(shown.splitlines()) == 1
     assert not {"\x1b", "\x9b"} & set(shown)
     assert r"a\x1b[2J\nb" in shown

@@ -326,6 +326,39 @@ async def test_sqlite_that_another_process_keeps_locked_is_absent(
     await database.close()
 
 
+async def test_sqlite_that_may_not_be_written_is_an_error(
+    migrated_file: Path, tmp_path: Path
+) -> None:
+    """It does not pass by itself; reading goes on."""
+    path = tmp_path / "closed.db"
+    shutil.copyfile(migrated_file, path)
+    database = Database.open(f"sqlite:///file:{path}?mode=ro&uri=true")
+
+    with pytest.raises(SettingsError, match=r"closed\.db cannot be used .*readonly"):
+        async with database.transaction(write=True) as transaction:
+            await transaction.execute(text("DELETE FROM application"))
+    async with database.transaction(write=False) as transaction:
+        await transaction.execute(select(1))
+
+    await database.close()
+
+
+@pytest.mark.parametrize("write", [True, False])
+async def test_a_file_that_is_no_database_is_an_error(
+    tmp_path: Path, write: bool
+) -> None:
+    """And not absence, neither at the first connection nor at the first statement."""
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear database, " * 100)
+    database = Database.open(f"sqlite:///{path}")
+
+    with pytest.raises(SettingsError, match=rf"{path} cannot be used .*not a database"):
+        async with database.transaction(write=write) as transaction:
+            await transaction.execute(text("SELECT * FROM sqlite_master"))
+
+    await database.close()
+
+
 async def test_sqlite_in_a_missing_directory_is_absent(tmp_path: Path) -> None:
     """A file that cannot be opened is told as that."""
     database = Database.open(f"sqlite:///{tmp_path / 'missing' / 'relay.db'}")

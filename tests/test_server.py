@@ -1,5 +1,6 @@
 """The assembled server: how it opens, what it outlives, how it closes."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,16 +15,20 @@ from relay.clock import SystemClock
 from relay.errors import SchemaTooNewError, SettingsError, StoreLockedError
 from relay.ids import ApplicationId, ApplicationRef, AppName, OrgName
 from relay.liveness.states import ExecutorStatus
+from relay.registry import SHELL_ACTOR
 from relay.server import open_migrated, open_offline, open_server
 from relay.server.housekeeping import purge_audit
 from relay.server.loops import kept_running
-from relay.settings import RelaySettings, load_settings
+from relay.settings import AuthMode, RelaySettings, load_settings
 from relay.store import Store
 from relay.testing.clock import FakeClock
 from relay.testing.executor import FakeExecutor
 from tests.acceptance.processes import free_port
 from tests.newer_schema import extend_migrations
 from tests.serving import CLOCK, serving
+
+HEADER = b"SQLite format 3\0"
+"""How an SQLite file begins."""
 
 
 def app_of(organization: str) -> ApplicationRef:
@@ -167,6 +172,27 @@ async def test_orders_are_not_held_back_where_nobody_was_known(
             await _until_known(relay.server.store, ExecutorStatus.HEALTHY, count=1)
 
 
+async def test_the_story_of_a_death_begins_with_the_disconnect(
+    settings: RelaySettings,
+) -> None:
+    """Whoever asks why something was recovered reads how it was lost."""
+    async with serving(settings) as relay:
+        async with await FakeExecutor.connect(relay.url, "loop", executor_id="dead"):
+            await _until_known(relay.server.store, ExecutorStatus.HEALTHY)
+            answer = await relay.http.patch(
+                "/v2/orgs/local/apps/loop", json={"executorTimeoutSecs": 1}
+            )
+            assert answer.is_success
+        await _until_known(relay.server.store, ExecutorStatus.DEAD)
+        [recovery] = await relay.server.ledger.list_all()
+        story = await relay.server.ledger.get(recovery.id)
+
+    lost, dead = [record.entry for record in story.entries][:2]
+    assert (lost.operation, dead.operation) == ("executor.disconnect", "executor.dead")
+    assert lost.details["executor_id"] == "dead"
+    assert lost.details["grace_secs"] == 1
+
+
 async def test_each_organization_keeps_its_audit_entries_as_long_as_its_row_says(
     store: Store, clock: FakeClock
 ) -> None:
@@ -203,10 +229,111 @@ async def test_the_audit_retention_of_the_settings_is_that_of_local(
         assert local.audit_retention == timedelta(days=days)
 
 
-async def test_a_command_creates_an_empty_database(settings: RelaySettings) -> None:
-    """`relay key create` may come before the first start of a server."""
+async def test_a_command_may_be_allowed_to_create_a_database(
+    settings: RelaySettings,
+) -> None:
+    """`relay key create` may come before the first start; it is told of the file."""
+    created: list[Path] = []
+    for _ in range(2):
+        async with open_offline(settings, on_created=created.append) as offline:
+            assert await offline.registry.keys.list_live() == []
+
+    assert created == [settings.data_dir / "relay.db"]
+
+
+async def test_a_command_refuses_a_missing_database(settings: RelaySettings) -> None:
+    """Otherwise it would work on a new one, in the wrong directory."""
+    with pytest.raises(SettingsError, match=r"no database at .*/data/relay\.db; run"):
+        async with open_offline(settings):
+            pass
+
+    assert not settings.data_dir.exists()
+
+
+async def test_a_command_refuses_an_empty_database(settings: RelaySettings) -> None:
+    """A file without a schema was made by nobody's server."""
+    settings.data_dir.mkdir()
+    (settings.data_dir / "relay.db").touch()
+
+    with pytest.raises(SettingsError, match="the database is empty"):
+        async with open_offline(settings):
+            pass
+
+
+@pytest.mark.parametrize("content", [b"no database, " * 500, HEADER + b"\xff" * 8000])
+async def test_a_file_that_is_no_database_stops_server_and_command(
+    settings: RelaySettings, content: bytes
+) -> None:
+    """It will not become one: nobody waits, and the file stays as it is."""
+    file = settings.data_dir / "relay.db"
+    settings.data_dir.mkdir()
+    file.write_bytes(content)
+
+    with pytest.raises(SettingsError, match=rf"{file} cannot be used as the database"):
+        async with open_server(settings):
+            pass
+    with pytest.raises(SettingsError, match=rf"{file} cannot be used as the database"):
+        async with open_offline(settings):
+            pass
+    assert file.read_bytes() == content
+
+
+async def test_a_read_only_file_stops_server_and_command(
+    settings: RelaySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system says, which lets root write to any file."""
+    async with open_server(settings):
+        pass
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+
+    with pytest.raises(SettingsError, match="must be readable and writable"):
+        async with open_server(settings):
+            pass
+    with pytest.raises(SettingsError, match="must be readable and writable"):
+        async with open_offline(settings):
+            pass
+
+
+async def test_a_directory_in_place_of_the_file_is_told(
+    settings: RelaySettings,
+) -> None:
+    """It will not become a file, however long a server waits."""
+    (settings.data_dir / "relay.db").mkdir(parents=True)
+
+    with pytest.raises(SettingsError, match="is no file"):
+        async with open_server(settings):
+            pass
+
+
+async def test_a_server_without_any_key_says_how_to_make_one(
+    settings: RelaySettings,
+) -> None:
+    """In keys mode nobody could connect; in local mode nobody needs a key."""
+    guarded = settings.model_copy(update={"auth": AuthMode.KEYS})
+
+    assert await _warnings_at_start(settings) == []
+    assert await _warnings_at_start(guarded) == [
+        ("no_keys_exist", "relay key create operator --admin")
+    ]
     async with open_offline(settings) as offline:
-        assert await offline.registry.keys.list_live() == []
+        await offline.registry.keys.create(
+            SHELL_ACTOR,
+            "operator",
+            permissions=None,
+            application_names=None,
+            is_admin=True,
+        )
+    assert await _warnings_at_start(guarded) == []
+
+
+async def _warnings_at_start(settings: RelaySettings) -> list[tuple[str, str]]:
+    """Event and hint of each."""
+    with capture_logs() as logs:
+        async with open_server(settings):
+            pass
+    return [
+        (line["event"], line["hint"]) for line in logs if line["log_level"] == "warning"
+    ]
 
 
 async def test_a_command_does_not_migrate_under_a_server(

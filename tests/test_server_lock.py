@@ -155,7 +155,9 @@ async def test_a_server_waits_for_its_turn_and_says_so(clock: FakeClock) -> None
         ("waiting_for_other_server", 5),
         ("waiting_for_other_server", 5),
     ]
-    assert "another Relay server" in logs[0]["reason"]
+    assert logs[0]["reason"] == (
+        "another Relay server uses this database; this one starts when that has stopped"
+    )
 
 
 async def test_a_lost_lock_is_taken_again(clock: FakeClock) -> None:

@@ -1,7 +1,10 @@
 """`relay key`: minting, listing and revoking API keys."""
 
 import asyncio
+import errno
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -57,9 +60,14 @@ def create(
     """Mint a key and print it, once: only a hash of it is stored."""
     if name is None and not admin:
         raise typer.BadParameter("give the key a name", param_hint="NAME")
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed; no key was made")
+
+    def tell(file: Path) -> None:
+        typer.echo(f"made a new database: {file.absolute()}", err=True)
 
     async def run() -> None:
-        async with open_offline(settings) as offline:
+        async with open_offline(settings, on_created=tell) as offline:
             minted = await offline.registry.keys.create(
                 SHELL_ACTOR,
                 ADMIN_NAME if name is None else name,

@@ -11,7 +11,14 @@ from typing import Any
 
 import typer
 
-from relay.records import AuditRecord, KeyRecord, RecoveryRecord
+from relay.records import (
+    AuditEntry,
+    AuditRecord,
+    KeyRecord,
+    RecoveryRecord,
+    application_target,
+)
+from relay.recovery.inquiry import LISTING_LIMIT
 from relay.telemetry import show_controls
 
 
@@ -50,7 +57,11 @@ def audit_line(record: AuditRecord) -> str:
         words.append(f"{entry.target.kind}={entry.target.id}")
     if entry.source_ip:
         words.append(f"from={entry.source_ip}")
-    words.extend(f"{key}={_show(value)}" for key, value in entry.details.items())
+    words.extend(
+        f"{key}={_show(value)}"
+        for key, value in entry.details.items()
+        if not _repeats_target(entry, key)
+    )
     return show_controls("  ".join(words))
 
 
@@ -112,6 +123,53 @@ def recovery_object(record: RecoveryRecord) -> Mapping[str, Any]:
     }
 
 
+def recovery_facts(record: RecoveryRecord) -> Sequence[tuple[str, str]]:
+    """A recovery for people: what each fact is called, and the fact in words."""
+    return [
+        ("recovery", record.id),
+        ("application", record.executor.application.name),
+        ("executor", record.executor.executor_id),
+        ("version", record.app_version),
+        ("state", record.state.value),
+        ("reason", record.reason or "-"),
+        ("next attempt", show_instant(record.next_attempt_at)),
+        ("opened", show_instant(record.opened_at)),
+        ("updated", show_instant(record.updated_at)),
+        ("closed", show_instant(record.closed_at)),
+        ("orders sent", str(record.attempts)),
+        ("last order to", record.target or "-"),
+        ("ordered at", show_instant(record.ordered_at)),
+        ("answer due", show_instant(record.order_deadline)),
+        ("pending workflows", show_pending(record)),
+        ("their ids", ", ".join(record.pending_ids) or "-"),
+        ("other versions tried", ", ".join(record.tried_versions) or "-"),
+        ("verified", _show_answer(is_yes=record.is_verified)),
+    ]
+
+
+def show_pending(record: RecoveryRecord) -> str:
+    """How many workflows are pending; `-` if nobody could say."""
+    if record.pending_count is None:
+        return "-"
+    if record.pending_count >= LISTING_LIMIT:
+        return f"more than {LISTING_LIMIT - 1}"
+    return str(record.pending_count)
+
+
+def _show_answer(*, is_yes: bool | None) -> str:
+    if is_yes is None:
+        return "-"
+    return "yes" if is_yes else "no"
+
+
+def _repeats_target(entry: AuditEntry, key: str) -> bool:
+    return (
+        key == "application_name"
+        and entry.target is not None
+        and entry.target == application_target(entry.details[key])
+    )
+
+
 def _instant(instant: datetime | None) -> str | None:
     if instant is None:
         return None
@@ -119,7 +177,9 @@ def _instant(instant: datetime | None) -> str | None:
 
 
 def _show(value: object) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, list):
-        return ",".join(_show(item) for item in value) or "[]"
+        return ",".join(_show(item) for item in value) or "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return json.dumps(text, ensure_ascii=False) if not text or " " in text else text

@@ -11,10 +11,11 @@ from relay.cli.output import (
     audit_object,
     print_object,
     print_table,
+    recovery_facts,
     recovery_object,
     show_instant,
+    show_pending,
 )
-from relay.ids import RecoveryId
 from relay.records import OPEN_STATES, RecoveryRecord, RecoveryState
 from relay.registry import SHELL_ACTOR
 from relay.server import open_offline
@@ -25,7 +26,13 @@ recoveries = typer.Typer(
     no_args_is_help=True, help="Recoveries of the work of dead executors."
 )
 
-Identity = Annotated[str, typer.Argument(metavar="ID", help="id of the recovery")]
+Identity = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="id of the recovery, or its beginning if no other has it",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object a line")]
 
 
@@ -68,7 +75,10 @@ def list_recoveries(
                 print_object(recovery_object(record))
             return
         print_table(
-            ("ID", "STATE", "APPLICATION", "EXECUTOR", "VERSION", "OPENED", "PENDING"),
+            (
+                *("ID", "STATE", "APPLICATION", "EXECUTOR", "VERSION", "OPENED"),
+                *("PENDING", "NEXT ATTEMPT", "REASON"),
+            ),
             (
                 (
                     record.id,
@@ -77,7 +87,9 @@ def list_recoveries(
                     record.executor.executor_id,
                     record.app_version,
                     show_instant(record.opened_at),
-                    "-" if record.pending_count is None else str(record.pending_count),
+                    show_pending(record),
+                    show_instant(record.next_attempt_at),
+                    record.reason or "-",
                 )
                 for record in records
             ),
@@ -92,7 +104,7 @@ def show(settings: RelaySettings, recovery_id: Identity, json: AsJson = False) -
 
     async def run() -> None:
         async with open_offline(settings) as offline:
-            story = await offline.ledger.get(RecoveryId(recovery_id))
+            story = await offline.ledger.get(await offline.ledger.identify(recovery_id))
         if json:
             print_object(
                 {
@@ -101,9 +113,8 @@ def show(settings: RelaySettings, recovery_id: Identity, json: AsJson = False) -
                 }
             )
             return
-        for name, value in recovery_object(story.record).items():
-            shown = "-" if value in (None, []) else show_controls(str(value))
-            typer.echo(f"{name:<20} {shown}")
+        for name, fact in recovery_facts(story.record):
+            typer.echo(f"{name:<20} {show_controls(fact)}")
         typer.echo()
         for entry in story.entries:
             typer.echo(audit_line(entry))
@@ -119,7 +130,7 @@ def retry(settings: RelaySettings, recovery_id: Identity) -> None:
         async with open_offline(settings) as offline:
             _report(
                 await offline.ledger.retry(
-                    RecoveryId(recovery_id), by=SHELL_ACTOR.subject
+                    await offline.ledger.identify(recovery_id), by=SHELL_ACTOR.subject
                 )
             )
 
@@ -138,7 +149,9 @@ def abandon(
         async with open_offline(settings) as offline:
             _report(
                 await offline.ledger.abandon(
-                    RecoveryId(recovery_id), reason, by=SHELL_ACTOR.subject
+                    await offline.ledger.identify(recovery_id),
+                    reason,
+                    by=SHELL_ACTOR.subject,
                 )
             )
 

@@ -1,12 +1,19 @@
-"""Which errors mean that the database is not there, rather than that we are wrong."""
+"""
+Which errors mean that the database is not there, rather than that we are wrong.
+
+Absence passes: whoever meets it waits, or is asked to try again. What SQLite says of a
+file that it can never use does not pass, and is an error of the settings.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sqlalchemy import ExceptionContext, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from relay.errors import StoreUnavailableError
+from relay.errors import SettingsError, StoreUnavailableError
 
 _ABSENT_SQLSTATE_CLASSES = frozenset(
     {
@@ -33,6 +40,38 @@ _ABSENT_SQLITE_CODES = frozenset(
         15,  # SQLITE_PROTOCOL: the lock protocol of the write-ahead log gave up
     }
 )
+_SQLITE_READONLY = 8
+_UNUSABLE_SQLITE_CODES = frozenset(
+    {
+        _SQLITE_READONLY,
+        11,  # SQLITE_CORRUPT
+        26,  # SQLITE_NOTADB: it holds something else
+    }
+)
+
+
+def refuse_unusable_file(engine: AsyncEngine, *, is_writing: bool) -> None:
+    """
+    Have every use of an SQLite file that cannot be used say so, and which it is.
+
+    Args:
+        is_writing: whether the connections are meant to write. If they are not, the
+            plain code of a read-only file says that one of them tried to.
+    """
+
+    def refuse(context: ExceptionContext) -> None:
+        error = context.original_exception
+        code = _sqlite_code(error)
+        is_forbidden_write = not is_writing and (
+            getattr(error, "sqlite_errorcode", None) == _SQLITE_READONLY
+        )
+        if code in _UNUSABLE_SQLITE_CODES and not is_forbidden_write:
+            raise SettingsError(
+                f"{engine.url.database} cannot be used as the database:"
+                f" {_describe(error)}"
+            ) from None
+
+    event.listen(engine.sync_engine, "handle_error", refuse)
 
 
 @contextmanager
@@ -53,9 +92,13 @@ def _is_absence(error: BaseException | None) -> bool:
     sqlstate = getattr(error, "sqlstate", None)
     if isinstance(sqlstate, str):
         return sqlstate[:2] in _ABSENT_SQLSTATE_CLASSES or sqlstate in _ABSENT_SQLSTATES
+    return _sqlite_code(error) in _ABSENT_SQLITE_CODES
+
+
+def _sqlite_code(error: BaseException | None) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     # The upper bytes of SQLite's codes only refine the lowest one.
-    return isinstance(code, int) and code & 0xFF in _ABSENT_SQLITE_CODES
+    return code & 0xFF if isinstance(code, int) else None
 
 
 def _describe(error: BaseException) -> str:

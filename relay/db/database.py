@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from relay.clock import Clock, SystemClock
-from relay.db.absence import translated
+from relay.db.absence import refuse_unusable_file, translated
 from relay.db.session_lock import SessionLock
 from relay.db.transaction import Transaction
 from relay.db.types import MILLISECOND
@@ -126,6 +126,8 @@ class Database:
         reader = open_engine(pool_size=_SQLITE_READERS)
         _run_on_connect(reader, "PRAGMA query_only=ON")
         _begin_with(reader, "BEGIN")
+        refuse_unusable_file(writer, is_writing=True)
+        refuse_unusable_file(reader, is_writing=False)
         return cls(
             dialect="sqlite",
             writer=writer,
@@ -176,6 +178,7 @@ class Database:
         Raises:
             StoreUnavailableError: the database did not answer; after a commit that
                 failed like this the outcome is unknown.
+            SettingsError: the SQLite file is read-only, damaged, or no database.
         """
         engine = self._writer if write else self._reader
         async with AsyncExitStack() as stack:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from relay.audit import AuditWriter
@@ -37,10 +37,21 @@ REASON_LIMIT_CHARS: Final = 1000
 IDENTITY_LIMIT_CHARS: Final = 512
 """As long as what an executor may say about itself."""
 
+SHORTEST_BEGINNING_CHARS: Final = 4
+"""Of an id that is not written out."""
+
+_SHOWN_IDS: Final = 10
+_ENTRIES_AT_ONCE: Final = 1000
+"""More than the losses that one transaction records."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStory:
-    """A recovery and every audit entry of it, oldest first."""
+    """
+    A recovery and every audit entry of it, oldest first.
+
+    Before them stands how its executor was lost, if the log still knows.
+    """
 
     record: RecoveryRecord
     entries: Sequence[AuditRecord]
@@ -95,7 +106,37 @@ class Ledger:
         async with self._store.read() as work:
             record = await _get(work, recovery_id, application)
             entries = await work.audit.list_by_recovery(recovery_id)
-        return RecoveryStory(record, entries)
+            before = await _find_loss(work, record, entries)
+        return RecoveryStory(record, [*before, *entries])
+
+    async def identify(self, beginning: str) -> RecoveryId:
+        """
+        The id of the one recovery whose id begins like this.
+
+        Raises:
+            NotFoundError: there is none.
+            InvalidInputError: there are several, or it is too short to mean one.
+        """
+        async with self._store.read() as work:
+            found = await work.recoveries.list_ids(beginning, limit=_SHOWN_IDS + 1)
+        if not found:
+            raise NotFoundError("recovery", beginning)
+        if beginning in found:
+            return RecoveryId(beginning)
+        if len(beginning) < SHORTEST_BEGINNING_CHARS:
+            raise InvalidInputError(
+                "path.recoveryId",
+                f"give at least {SHORTEST_BEGINNING_CHARS} characters of the id",
+                beginning,
+            )
+        if len(found) > 1:
+            more = ", …" if len(found) > _SHOWN_IDS else ""
+            raise InvalidInputError(
+                "path.recoveryId",
+                f"several ids begin like this: {', '.join(found[:_SHOWN_IDS])}{more}",
+                beginning,
+            )
+        return found[0]
 
     async def retry(
         self,
@@ -258,6 +299,35 @@ async def _get(
     ):
         raise NotFoundError("recovery", recovery_id)
     return record
+
+
+async def _find_loss(
+    work: UnitOfWork, record: RecoveryRecord, story: Sequence[AuditRecord]
+) -> Sequence[AuditRecord]:
+    """
+    The entry of the disconnect that this death followed, if there is one.
+
+    A disconnect belongs to no recovery yet. The death says when it was; entries of one
+    instant are those of one transaction.
+    """
+    deaths = [r.entry for r in story if r.entry.operation == "executor.dead"]
+    if not deaths or "disconnected_at" not in deaths[0].details:
+        return []
+    lost_at = datetime.fromisoformat(deaths[0].details["disconnected_at"])
+    application = record.executor.application
+    losses = await work.audit.list_entries(
+        application.organization,
+        start=lost_at,
+        end=lost_at + timedelta(microseconds=1),
+        operation="executor.disconnect",
+        target=application.name,
+        limit=_ENTRIES_AT_ONCE,
+    )
+    return [
+        loss
+        for loss in losses
+        if loss.entry.details.get("executor_id") == record.executor.executor_id
+    ][:1]
 
 
 async def _get_open(

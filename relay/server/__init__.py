@@ -22,7 +22,8 @@ Invariants
   ended would be worse than none.
 
 `open_offline` is the same house without sockets and loops, for commands that work on
-the database while a server may be running on it; they neither lock nor migrate it.
+the database while a server may be running on it; they neither lock nor migrate it, and
+only those that may come before the first start of a server make a missing one.
 """
 
 from relay.server.assembly import Server, open_server

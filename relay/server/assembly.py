@@ -22,7 +22,7 @@ from relay.server.database import migrate_when_there, open_database
 from relay.server.housekeeping import purge_audit_daily
 from relay.server.lock import only_server
 from relay.server.loops import kept_running
-from relay.settings import RelaySettings
+from relay.settings import AuthMode, RelaySettings
 from relay.store import Store
 from relay.tasks import TaskSet
 from relay.telemetry import Metrics, tuned_collector
@@ -119,6 +119,9 @@ async def _assemble(
             LOCAL_ORGANIZATION, settings.audit_retention
         )
         known = await work.executors.count_by_status()
+        keys = await work.keys.list_live(LOCAL_ORGANIZATION)
+    if settings.auth is AuthMode.KEYS and not keys:
+        logger.warning("no_keys_exist", hint="relay key create operator --admin")
     audit = AuditWriter(metrics)
     hub = Hub(settings=settings, clock=clock, metrics=metrics)
     dispatcher = Dispatcher(hub, clock)

@@ -91,7 +91,8 @@ async def wait_for_turn(lock: SessionLock, clock: Clock) -> None:
         else:
             logger.warning(
                 "waiting_for_other_server",
-                reason="another Relay server uses this database; stop it first",
+                reason="another Relay server uses this database; this one starts when"
+                " that has stopped",
                 next_try_in_secs=pause.total_seconds(),
             )
         await clock.sleep(pause)

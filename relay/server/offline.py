@@ -1,8 +1,9 @@
 """The use-cases without a server: what commands work with, beside a running one."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from relay.audit import AuditWriter
 from relay.clock import SystemClock
@@ -40,15 +41,20 @@ class Offline:
 
 
 @asynccontextmanager
-async def open_offline(settings: RelaySettings) -> AsyncIterator[Offline]:
+async def open_offline(
+    settings: RelaySettings, *, on_created: Callable[[Path], None] | None = None
+) -> AsyncIterator[Offline]:
     """
-    The use-cases on the database of `settings`, which is created if it is empty.
+    The use-cases on the database of `settings`.
+
+    Args:
+        on_created: allows to make a missing database; see `open_for_command`.
 
     Raises:
         RelayError: see `open_for_command`.
     """
     clock = SystemClock()
-    async with open_for_command(settings) as database:
+    async with open_for_command(settings, on_created=on_created) as database:
         store = Store(database)
         async with store.write() as work:
             await work.organizations.ensure(LOCAL_ORGANIZATION)

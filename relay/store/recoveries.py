@@ -256,6 +256,16 @@ class RecoveryRepository:
         """The newest recoveries of every application, newest first."""
         return await self._list(_newest_first(states).limit(limit))
 
+    async def list_ids(self, beginning: str, *, limit: int) -> Sequence[RecoveryId]:
+        """The ids that begin with this text, in their order."""
+        result = await self._transaction.execute(
+            select(recovery.c.id)
+            .where(func.substr(recovery.c.id, 1, len(beginning)) == beginning)
+            .order_by(recovery.c.id)
+            .limit(limit)
+        )
+        return result.scalars().all()
+
     async def find_next_attempt(self) -> datetime | None:
         """When the next unclaimed recovery is due; may be in the past."""
         result = await self._transaction.execute(

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from relay.audit import engine_entry
 from relay.errors import ConflictError, InvalidInputError, NotFoundError
 from relay.ids import (
     ApplicationId,
@@ -72,6 +73,76 @@ async def test_recovery_tells_its_story(stage: Stage, ledger: Ledger) -> None:
         "recovery.order",
         "recovery.abandon",
     ]
+
+
+async def test_a_story_begins_with_the_loss_of_the_executor(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Its last disconnect: neither an earlier one nor that of somebody else."""
+
+    async def note_loss(name: str, reason: str) -> None:
+        async with stage.store.write() as work:
+            await stage.audit.record(
+                work, engine_entry("executor.disconnect", dead_ref(name), reason=reason)
+            )
+
+    recovery = await stage.bury()
+    await note_loss("dead", "earlier")
+    await stage.clock.advance(MINUTE)
+    lost_at = stage.clock.now()
+    for name in ("other", "dead", "third"):
+        await note_loss(name, f"lost {name}")
+    await stage.clock.advance(MINUTE)
+    async with stage.store.write() as work:
+        await stage.audit.record(
+            work,
+            engine_entry(
+                "executor.dead",
+                dead_ref(),
+                recovery_id=recovery,
+                disconnected_at=lost_at.isoformat(),
+            ),
+        )
+
+    told = [record.entry for record in (await ledger.get(recovery)).entries]
+
+    assert [(e.operation, e.details.get("reason")) for e in told] == [
+        ("executor.disconnect", "lost dead"),
+        ("executor.dead", None),
+    ]
+
+
+async def test_a_recovery_is_known_by_the_beginning_of_its_id(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """If no other begins like it; a whole id is always meant as such."""
+    short, long = [
+        await stage.bury("dead", epoch=3),
+        await stage.bury("deadly", epoch=33),
+    ]
+    assert (short, long) == ("r-dead-3", "r-deadly-33")
+
+    assert await ledger.identify("r-deadl") == long
+    assert await ledger.identify("r-dead-3") == short
+    with pytest.raises(NotFoundError):
+        await ledger.identify("r-dead-33")
+    with pytest.raises(InvalidInputError, match="at least 4 characters"):
+        await ledger.identify("r-d")
+    with pytest.raises(InvalidInputError, match=r"r-dead-3, r-deadly-33$"):
+        await ledger.identify("r-dead")
+
+
+async def test_a_beginning_of_many_ids_does_not_list_them_all(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Ten are enough to see that more characters are needed."""
+    for number in range(11):
+        await stage.bury(f"dead{number}")
+
+    with pytest.raises(InvalidInputError, match=r", …$") as caught:
+        await ledger.identify("r-dead")
+
+    assert str(caught.value).count("r-dead") == 10
 
 
 async def test_recovery_of_another_application_does_not_exist(

@@ -38,6 +38,19 @@ async def applications(store: Store) -> None:
     await register(store, APP, OTHER_APP)
 
 
+async def test_ids_are_found_by_their_beginning(store: Store) -> None:
+    """In order, as many as asked for, and nothing in it stands for anything else."""
+    names = ("ab-1", "ab-2", "AB-3", "a%-4", "b-ab")
+    for number, name in enumerate(names):
+        await add_recoveries(store, make_recovery(name, executor_id=f"e{number}"))
+
+    async with store.read() as work:
+        assert await work.recoveries.list_ids("ab", limit=5) == ["ab-1", "ab-2"]
+        assert await work.recoveries.list_ids("ab", limit=1) == ["ab-1"]
+        assert await work.recoveries.list_ids("a%", limit=5) == ["a%-4"]
+        assert await work.recoveries.list_ids("c", limit=5) == []
+
+
 async def test_a_record_survives_a_round_trip(store: Store) -> None:
     """Every field comes back as it was."""
     record = make_recovery(
