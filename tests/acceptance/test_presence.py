@@ -55,10 +55,13 @@ async def test_a_return_within_the_grace_period_starts_no_recovery(
         assert set(stage.steps.count_begun("w").values()) == {1}
 
 
+@pytest.mark.parametrize("sdk", SDKS, ids=str)
 @pytest.mark.parametrize("end", ["kill", "terminate"])
-async def test_a_restart_of_relay_makes_nobody_dead(stage: Stage, end: str) -> None:
+async def test_a_restart_of_relay_makes_nobody_dead(
+    stage: Stage, sdk: Sdk, end: str
+) -> None:
     """Relay killed or stopped and started again: all executors return, none is DEAD."""
-    sdk = SDKS[0]
+    skip_without(sdk)
     relay = await stage.relay()
     worker = await stage.executor(sdk, "worker", relay=relay)
     peer = await stage.executor(sdk, "peer", relay=relay)
@@ -130,9 +133,12 @@ async def test_nothing_is_ordered_within_the_hold_after_a_restart(
     await stage.succeeded("w", within=30)
 
 
-async def test_a_patch_of_the_timeout_moves_an_open_deadline(stage: Stage) -> None:
+@pytest.mark.parametrize("sdk", SDKS, ids=str)
+async def test_a_patch_of_the_timeout_moves_an_open_deadline(
+    stage: Stage, sdk: Sdk
+) -> None:
     """A shorter executorTimeoutSecs applies to who is DISCONNECTED already."""
-    sdk = SDKS[0]
+    skip_without(sdk)
     relay = await stage.relay()
     victim = await stage.executor(sdk, "victim", relay=relay)
     await stage.executor(sdk, "peer", relay=relay)

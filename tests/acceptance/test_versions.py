@@ -38,11 +38,12 @@ async def test_work_of_a_version_nobody_runs_is_stranded_until_one_joins(
     assert stage.steps.executors_of("begin", "w")[4] == [heir.executor_id]
 
 
+@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_a_dead_executor_of_an_old_version_without_work_is_forgotten(
-    stage: Stage,
+    stage: Stage, sdk: Sdk
 ) -> None:
     """Nothing pending: the record goes, although nobody of that version lives."""
-    sdk = SDKS[0]
+    skip_without(sdk)
     relay = await stage.relay()
     victim = await stage.executor(sdk, "victim", relay=relay, version="v1")
     other = await stage.executor(sdk, "other", relay=relay, version="v2")
