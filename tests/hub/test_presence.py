@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from websockets.exceptions import ConnectionClosed
 
 from relay.errors import ConnectionLostError
+from relay.hub.connection import Connection
 from relay.hub.events import Arrival, Departure, Loss
 from relay.ids import ConnectionId, ExecutorId
 from relay.protocol.messages import RecoveryRequest
@@ -59,9 +60,9 @@ async def test_newest_connection_wins(bench: Bench) -> None:
         assert len(new.received("recovery")) == 1
 
 
-async def _expect_loss(connection: object, order: RecoveryRequest) -> None:
+async def _expect_loss(connection: Connection, order: RecoveryRequest) -> None:
     with pytest.raises(ConnectionLostError):
-        await connection.ask(order, timedelta(seconds=60))  # type: ignore[attr-defined]
+        await connection.ask(order, timedelta(seconds=60))
 
 
 async def test_late_close_of_the_old_socket_names_it(bench: Bench) -> None:
