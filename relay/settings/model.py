@@ -1,33 +1,14 @@
-"""
-Settings of the server: `relay.toml` < environment < command line.
-
-Each field is a bare number only where its name carries the unit; the properties below
-turn them into spans, and nothing else in the house reads the raw fields.
-
-Three kinds of variable share the environment with us: our own (`RELAY_*`), the names
-that an upstream installation already sets (`DBOS__CONDUCTOR_DB_URL` and two more, which
-a `RELAY_*` name overrules), and the ones that Kubernetes injects for a service called
-`relay`. A `RELAY_*` name that is none of these is a typing error and stops the start.
-"""
+"""The fields: what can be set, to what, and what it is without being set."""
 
 import ipaddress
-import os
 import re
-from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AliasChoices,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -36,44 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from relay.errors import SettingsError
-
-ENVIRONMENT_PREFIX = "RELAY_"
-DEFAULT_FILE = Path("relay.toml")
-FILE_VARIABLE = "RELAY_CONFIG"
-"""Names another file than `relay.toml` in the working directory."""
-
-_FILE: ContextVar[Path] = ContextVar("settings file", default=DEFAULT_FILE)
-"""The way to the sources, which pydantic-settings builds by itself."""
-
-_KUBERNETES_SERVICE = re.compile(
-    r"RELAY(_.*)?_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)"
-)
-_FALSE = {"", "0", "false", "f", "no", "n", "off"}
-
-_WORDS: Mapping[str, str] = {
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "finite_number": "must be a finite number",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "enum": "must be {expected}",
-    "string_type": "must be text",
-    "string_unicode": "must be UTF-8",
-    "path_type": "must be a path",
-    "tuple_type": "must be a list, or text with commas",
-}
-"""
-What an operator reads instead of the validator's words, by its name of the mistake.
-
-`{…}` is filled from the mistake's context.
-"""
+from relay.settings.sources import CURRENT_FILE, ENVIRONMENT_PREFIX, check_names
 
 Seconds = Annotated[float, Field(ge=0.01, le=86_400, allow_inf_nan=False)]
 """A pause or a patience; shorter than this it would be a loop without a pause."""
@@ -220,8 +164,8 @@ class RelaySettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line over environment over file; nothing else is read."""
-        file = TomlConfigSettingsSource(settings_cls, _FILE.get())
-        _check_names(_FILE.get(), file.toml_data)
+        file = TomlConfigSettingsSource(settings_cls, CURRENT_FILE.get())
+        check_names(CURRENT_FILE.get(), file.toml_data, list_variables())
         return (init_settings, env_settings, file)
 
     @field_validator("host", "database_url", "public_url", "root_path")
@@ -345,51 +289,17 @@ class RelaySettings(BaseSettings):
         return timedelta(days=self.audit_retention_days)
 
 
-def load_settings(
-    flags: Mapping[str, object] | None = None, *, file: Path | None = None
-) -> RelaySettings:
-    """
-    The settings this process runs with.
-
-    Args:
-        flags: values of the command line by field name; a missing name was not given.
-        file: the TOML file; `None` takes the one that `RELAY_CONFIG` names, else
-            `relay.toml` in the working directory if there is one.
-
-    Raises:
-        SettingsError: one line for each thing that is wrong, without any value that
-            could be a secret.
-    """
-    _check_environment(os.environ)
-    if file is None and (named := os.environ.get(FILE_VARIABLE)):
-        file = Path(named)
-    if file is not None and not file.is_file():
-        raise SettingsError(f"settings file {file} does not exist")
-    if file is None and os.path.lexists(DEFAULT_FILE) and not DEFAULT_FILE.is_file():
-        raise SettingsError(f"{DEFAULT_FILE} is no file")
-
-    values: dict[str, Any] = dict(flags or {})
-    token = _FILE.set(file or DEFAULT_FILE)
-    try:
-        return RelaySettings(**values)
-    except ValidationError as error:
-        raise SettingsError(
-            "\n".join(_explain(detail) for detail in error.errors())
-        ) from None
-    except ValueError as error:
-        raise SettingsError(f"{file or DEFAULT_FILE}: {error}") from None
-    except OSError as error:
-        raise SettingsError(f"{file or DEFAULT_FILE}: {error.strerror}") from None
-    finally:
-        _FILE.reset(token)
-
-
 def environment_names(field: str) -> tuple[str, ...]:
     """The variables that set `field`; the first one wins."""
     alias = RelaySettings.model_fields[field].validation_alias
     if isinstance(alias, AliasChoices):
         return tuple(str(choice) for choice in alias.choices)
     return (ENVIRONMENT_PREFIX + field.upper(),)
+
+
+def list_variables() -> dict[str, tuple[str, ...]]:
+    """Each field's name, and the variables that set it."""
+    return {field: environment_names(field) for field in RelaySettings.model_fields}
 
 
 def is_loopback(host: str) -> bool:
@@ -400,80 +310,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _check_environment(environment: Mapping[str, str]) -> None:
-    # What we cannot read we take for a yes: the other mistake would open the server.
-    if environment.get("DBOS_OAUTH_ENABLED", "").strip().lower() not in _FALSE:
-        raise SettingsError(
-            "DBOS_OAUTH_ENABLED: OIDC is not in this version, and a server that was"
-            " protected must not run open; unset it and use RELAY_AUTH=keys"
-        )
-    if environment.get("RELAY_PORT", "").startswith("tcp://"):
-        raise SettingsError(
-            "RELAY_PORT: Kubernetes set it for a service called relay; rename the"
-            " service or set enableServiceLinks: false in the pod"
-        )
-    known = {
-        name
-        for field in RelaySettings.model_fields
-        for name in environment_names(field)
-    }
-    known.add(FILE_VARIABLE)
-    unknown = sorted(
-        name
-        for name in environment
-        if name.startswith(ENVIRONMENT_PREFIX)
-        and name not in known
-        and not _KUBERNETES_SERVICE.fullmatch(name)
-    )
-    if unknown:
-        raise SettingsError(
-            "\n".join(
-                f"{name}: no such setting; see relay serve --help" for name in unknown
-            )
-        )
-
-
-def _check_names(file: Path, names: Iterable[str]) -> None:
-    # Besides its own a field has the names of its variables, wherever it is read from.
-    fields = {
-        name: field
-        for field in RelaySettings.model_fields
-        for name in environment_names(field)
-    }
-    wrong = [
-        f"{file}: {name}: "
-        + (
-            f"in a file this is called {fields[name]}"
-            if name in fields
-            else "no such setting; see relay serve --help"
-        )
-        for name in names
-        if name not in RelaySettings.model_fields
-    ]
-    if wrong:
-        raise SettingsError("\n".join(wrong))
-
-
-def _explain(detail: Mapping[str, Any]) -> str:
-    message = _word(detail)
-    if not detail["loc"]:
-        return message
-    place = str(detail["loc"][0])
-    for field in RelaySettings.model_fields:
-        if place in {field, *environment_names(field)}:
-            return f"{field} ({environment_names(field)[0]}): {message}"
-    return f"{place}: {message}"
-
-
-def _word(detail: Mapping[str, Any]) -> str:
-    words = _WORDS.get(detail["type"])
-    if words is None:
-        return str(detail["msg"]).removeprefix("Value error, ")
-    # The bounds of a fraction are fractions; nobody writes them so.
-    context = {
-        name: f"{value:g}" if isinstance(value, float) else value
-        for name, value in detail.get("ctx", {}).items()
-    }
-    return words.format_map(context)
