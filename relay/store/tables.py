@@ -153,6 +153,8 @@ recovery = Table(
     Column("reason", String),
     Column("is_verified", Boolean),
     Column("closed_at", Instant),
+    Column("lost_at", Instant),
+    Column("acknowledged_at", Instant),
     ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
     CheckConstraint(
         "(closed_at IS NOT NULL) = (state IN ('DONE', 'RETURNED', 'ABANDONED'))",
@@ -191,8 +193,34 @@ tombstone = Table(
     Column("app_version", String, primary_key=True),
     Column("recovery_id", String, nullable=False),
     Column("deleted_at", Instant, nullable=False),
+    Column("reopened_at", Instant),
     ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
     Index("ix_tombstone_deleted_at", "deleted_at"),
+)
+
+workflow_loss = Table(
+    "workflow_loss",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("workflow_id", String, primary_key=True),
+    Column("name", String),
+    Column("losses", Integer, nullable=False),
+    Column("last_lost_at", Instant, nullable=False),
+    Column("handed_on_at", Instant),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
+    Index("ix_workflow_loss_last_lost_at", "last_lost_at"),
+)
+
+unknown_owner = Table(
+    "unknown_owner",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("executor_id", String, primary_key=True),
+    Column("app_version", String, primary_key=True),
+    Column("pending_count", BigInteger, nullable=False),
+    Column("first_seen_at", Instant, nullable=False),
+    Column("last_seen_at", Instant, nullable=False),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
 )
 
 api_key = Table(
