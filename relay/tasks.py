@@ -3,15 +3,40 @@ Background tasks that cannot be lost.
 
 A bare task drops its failure on the floor and may be collected while it runs. A
 `TaskSet` keeps a reference, reports a failure once, and ends all of its tasks together.
+
+What must not be left half done goes through `run_to_end`.
 """
 
 import asyncio
 import logging
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
+
+
+async def run_to_end(work: Coroutine[Any, Any, _T]) -> _T:
+    """
+    The result of `work`, which a cancellation of the caller does not interrupt.
+
+    The caller is cancelled all the same, as soon as `work` has ended.
+    """
+    task = asyncio.create_task(work)  # noqa: TID251 - awaited to its end, right here
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        if not task.cancelled():
+            # Retrieved, or the loop would complain of it when nobody can help it.
+            task.exception()
+        raise cancellation
+    return task.result()
 
 
 class TaskSet:

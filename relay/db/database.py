@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool
 from relay.clock import Clock, SystemClock
 from relay.db.absence import refuse_unusable_file, translated
 from relay.db.session_lock import SessionLock
-from relay.db.transaction import Transaction
+from relay.db.transaction import Transaction, finish
 from relay.db.types import MILLISECOND
 from relay.errors import SettingsError
 from relay.ids import new_id
@@ -185,11 +185,11 @@ class Database:
             with translated(connecting=True):
                 connection = await stack.enter_async_context(engine.connect())
             with translated():
-                await connection.begin()
+                await finish(connection, _begin(connection))
                 now = await self._read_clock(connection)
             yield Transaction(connection, now)
             with translated():
-                await connection.commit()
+                await finish(connection, connection.commit())
 
     def open_session_lock(self, key: int) -> SessionLock:
         """
@@ -232,6 +232,10 @@ class Database:
         )
         now: datetime = result.scalar_one()
         return now.astimezone(UTC)
+
+
+async def _begin(connection: AsyncConnection) -> None:
+    await connection.begin()
 
 
 def _parse(url: str) -> URL:

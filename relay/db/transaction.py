@@ -1,7 +1,7 @@
 """One open transaction, and what its statements need to be the same on both engines."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -28,8 +28,23 @@ from sqlalchemy.types import TypeEngine
 
 from relay.db.absence import translated
 from relay.db.types import MICROSECOND, Instant
+from relay.tasks import run_to_end
 
 _T = TypeVar("_T")
+
+
+async def finish(connection: AsyncConnection, step: Coroutine[Any, Any, _T]) -> _T:
+    """
+    Await one step of a transaction, on SQLite to its end.
+
+    There a step that is cancelled in the middle leaves a connection behind whose
+    transaction nobody ends, and the file locked until the garbage collector finds it.
+    PostgreSQL's driver cancels the statement on the server, which may be one of half a
+    minute.
+    """
+    if connection.dialect.name == "sqlite":
+        return await run_to_end(step)
+    return await step
 
 
 class Transaction:
@@ -55,12 +70,14 @@ class Transaction:
             StoreUnavailableError: the database is gone, and the transaction with it.
         """
         with translated():
-            return await self._connection.execute(statement, parameters)
+            return await finish(
+                self._connection, self._connection.execute(statement, parameters)
+            )
 
     async def run_sync(self, work: Callable[[Connection], _T]) -> _T:
         """Hand the connection to code that knows no asyncio, such as Alembic."""
         with translated():
-            return await self._connection.run_sync(work)
+            return await finish(self._connection, self._connection.run_sync(work))
 
     async def lock_rows(self, table: Table, *criteria: ColumnElement[bool]) -> None:
         """
@@ -127,7 +144,13 @@ class Transaction:
         if self._is_sqlite:
             return self._table_of_json(columns, rows)
         arrays = [
-            bindparam(name, [row[place] for row in rows], ARRAY(kind), unique=True)
+            bindparam(
+                name,
+                [row[place] for row in rows],
+                # One, even of lists: a value of JSON can be one, too.
+                ARRAY(kind, dimensions=1),
+                unique=True,
+            )
             for place, (name, kind) in enumerate(columns.items())
         ]
         return (

@@ -1,13 +1,16 @@
 """Transactions on both engines."""
 
 import asyncio
+import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Integer, String, select
+from sqlalchemy import Integer, String, delete, select
 from sqlalchemy.exc import DBAPIError
 
+from relay.clock import SystemClock
 from relay.db import Database, Instant
+from relay.tasks import TaskSet
 from relay.testing.clock import START, FakeClock
 from tests.db.samples import keep, sample
 
@@ -150,3 +153,30 @@ async def test_rows_are_given_as_a_table(samples: Database) -> None:
         )
         found = await transaction.execute(select(given).order_by(given.c.number))
         assert [tuple(row) for row in found] == rows
+
+
+async def test_cancelling_anywhere_leaves_no_lock(samples: Database) -> None:
+    """The next writer does not wait, wherever in its work the last one was stopped."""
+    gc.collect()
+    gc.disable()  # it would find the lost connection, some time
+
+    async def write() -> None:
+        while True:
+            async with samples.transaction(write=True) as transaction:
+                for _ in range(3):
+                    await transaction.insert_new(
+                        sample, *({"id": number} for number in range(500))
+                    )
+                    await transaction.execute(delete(sample))
+
+    try:
+        for turn in range(30):
+            async with TaskSet("writers") as tasks:
+                tasks.spawn(write(), name="first")
+                tasks.spawn(write(), name="second")
+                await SystemClock().sleep(timedelta(milliseconds=turn))
+            async with SystemClock().timeout(timedelta(seconds=3)):
+                async with samples.transaction(write=True) as transaction:
+                    await transaction.execute(delete(sample))
+    finally:
+        gc.enable()
