@@ -9,9 +9,9 @@ or a reply. It sends nothing, waits for nothing and keeps nothing::
     reply   ◀─ decode_reply ── frame ◀─ (hub) ◀── executor
                                  └─ decode_envelope: type, request id, error
 
-Rooms within: `envelope` (the one encoder, the envelope), `messages` (a request and its
-reply per type), `sdk` (what each language and version can be trusted with), `frames`
-and `sanitising` (how bytes from outside become harmless values).
+Rooms within: `envelope` (the one encoder, the envelope), `messages` and `aggregates` (a
+request and its reply per type), `sdk` (what each language and version can be trusted
+with), `frames` and `sanitising` (how bytes from outside become harmless values).
 
 Invariants:
 

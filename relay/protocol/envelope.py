@@ -160,9 +160,9 @@ def _sendable_instant(instant: datetime, path: str) -> str:
 
 
 class _Head(msgspec.Struct):
-    type: Any = None
-    request_id: Any = None
-    error_message: Any = None
+    type: str | None = None
+    request_id: str | int | float | bool | None = None
+    error_message: str | None = None
 
 
 def decode_envelope(frame: bytes) -> Envelope:

@@ -1,10 +1,10 @@
 """
 Reading a frame: bytes from an executor become the few values that are wanted.
 
-A frame is read strictly first: fast, and only the wanted fields are built. What strict
-JSON refuses is read a second time by the standard library, because executors send it:
-Python writes `NaN` and `Infinity`, and both Python and TypeScript escape half a
-surrogate pair.
+A frame is read strictly first: fast, and only the wanted fields are built, as far as
+they have the type that is wanted. What strict JSON refuses is read a second time by the
+standard library, because executors send it: Python writes `NaN` and `Infinity`, and
+both Python and TypeScript escape half a surrogate pair.
 """
 
 import json
@@ -14,12 +14,12 @@ import msgspec
 
 ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
 
-LENIENT_LIMIT_BYTES = 8 * 1024 * 1024
+LENIENT_LIMIT_BYTES = 1024 * 1024
 """
 Frames beyond this are not read a second time.
 
-The standard library builds every value of the frame, at about 100 ms for this size, and
-the loop waits for it.
+The standard library builds every value of the frame, which takes up to 50 ms for this
+size, and the loop waits for it.
 """
 
 
@@ -38,11 +38,15 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
 
     Args:
         frame: one text frame as received, expected to be a JSON object.
-        shape: a struct whose fields all are `Any` with a default. Fields that are not
-            in it are skipped. `NaN` and `Infinity` arrive as strings of that spelling.
+        shape: a struct whose fields all have a default. Fields that are not in it are
+            skipped. The types are no promise: of a small frame with others, the values
+            arrive as they are. What they do is keep a large frame from being built,
+            so a field is `Any` only where the caller bounds the frame. `NaN` and
+            `Infinity` arrive as strings of that spelling.
 
     Raises:
-        FrameError: it is not UTF-8, not JSON, not an object, or nested too deeply.
+        FrameError: it is not UTF-8, not JSON, not an object, or nested too deeply; or
+            it is large and not what was expected.
     """
     # A strict reading checks only the strings that it builds.
     if not frame.isascii():
@@ -61,7 +65,8 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
 def _read_leniently(frame: bytes, shape: type[ShapeT]) -> ShapeT:
     if len(frame) > LENIENT_LIMIT_BYTES:
         raise FrameError(
-            f"the frame is not strict JSON, and larger than {LENIENT_LIMIT_BYTES} bytes"
+            "the frame is not strict JSON, or not of the expected types, and larger"
+            f" than {LENIENT_LIMIT_BYTES} bytes"
         )
     try:
         fields: Any = json.loads(frame.decode(), parse_constant=str)

@@ -21,14 +21,14 @@ from relay.protocol.sanitising import (
     METADATA_LIMIT_BYTES,
     JsonValue,
     clean_metadata,
-    clean_text,
     dropped_metadata,
+    read_text,
 )
 
 IDENTITY_LIMIT_CHARS = 512
 """Characters of each text with which an executor describes itself."""
 
-LISTED_ROW_LIMIT_BYTES = 32 * 1024
+LISTED_ROW_LIMIT_BYTES = 16 * 1024
 """
 What one workflow without its payloads may take, on average, in a listing.
 
@@ -40,13 +40,6 @@ GC_BATCH_ROWS = 10_000
 """Rows that retention deletes in one transaction, where the SDK lets us choose."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _read_text(value: object) -> str | None:
-    """A text or whole number as clean text; anything else, and nothing, is `None`."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return clean_text(str(value)) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +60,11 @@ class ExecutorInfo:
 
 
 class _IdentityReply(msgspec.Struct):
-    executor_id: Any = None
-    application_version: Any = None
-    hostname: Any = None
-    language: Any = None
-    dbos_version: Any = None
+    executor_id: str | int | None = None
+    application_version: str | int | None = None
+    hostname: str | int | None = None
+    language: str | int | None = None
+    dbos_version: str | int | None = None
 
 
 class _InfoReply(_IdentityReply):
@@ -126,14 +119,14 @@ class ExecutorInfoRequest:
 def _read_identity(value: object, what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | None):
         raise FrameError(f"the {what} is no text")
-    text = _read_text(value) or ""
+    text = read_text(value) or ""
     if len(text) > IDENTITY_LIMIT_CHARS:
         raise FrameError(f"the {what} is longer than {IDENTITY_LIMIT_CHARS} characters")
     return text
 
 
 def _read_label(value: object) -> str | None:
-    text = _read_text(value)
+    text = read_text(value)
     return text[:IDENTITY_LIMIT_CHARS] if text else None
 
 
@@ -150,7 +143,7 @@ class Acknowledgement:
 
 
 class _SuccessReply(msgspec.Struct):
-    success: Any = None
+    success: bool | None = None
 
 
 def _read_acknowledgement(frame: bytes) -> Acknowledgement:
@@ -178,7 +171,7 @@ class RecoveryRequest:
 
 
 class _ExistReply(msgspec.Struct):
-    exist: Any = None
+    exist: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +224,9 @@ class WorkflowSummary:
     """
     A workflow without its payloads.
 
-    `status` is text: a later SDK may have more states than we know.
+    `status` is text: a later SDK may have more states than we know. `created_at_ms`
+    (since 1970) never changes; with the id it tells workflows apart that two databases
+    call the same.
     """
 
     id: WorkflowId
@@ -239,6 +234,7 @@ class WorkflowSummary:
     status: str | None
     executor_id: ExecutorId | None
     app_version: AppVersion | None
+    created_at_ms: str | None = None
 
 
 class _OutputReply(msgspec.Struct):
@@ -248,11 +244,12 @@ class _OutputReply(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class ListWorkflowsRequest:
     """
-    Lists workflows, oldest first, without their payloads.
+    Lists workflows, by age, without their payloads.
 
     An empty tuple is no filter. `application` scopes the list to that owner plus rows
-    without one; without it each executor applies its own scope (Java has none). One row
-    more than wanted tells whether there are more.
+    without one; without it each executor applies its own scope (Java has none), and no
+    scope at all to `workflow_ids`. One row more than wanted tells whether there are
+    more.
     """
 
     executor_ids: tuple[ExecutorId, ...]
@@ -260,6 +257,8 @@ class ListWorkflowsRequest:
     statuses: tuple[WorkflowStatus, ...]
     limit: int
     application: AppName | None = None
+    workflow_ids: tuple[WorkflowId, ...] = ()
+    newest_first: bool = False
     message_type: ClassVar[str] = "list_workflows"
 
     def fields(self) -> Mapping[str, object]:
@@ -269,7 +268,7 @@ class ListWorkflowsRequest:
         # Each flag is sent: a missing one means yes to some SDKs and no to others, and
         # TypeScript applications end without a body.
         body: dict[str, object] = {
-            "sort_desc": False,
+            "sort_desc": self.newest_first,
             "load_input": False,
             "load_output": False,
             "queues_only": False,
@@ -284,6 +283,8 @@ class ListWorkflowsRequest:
             if values:
                 # SDKs that do not know lists yet understand a single value.
                 body[name] = values[0] if len(values) == 1 else values
+        if self.workflow_ids:
+            body["workflow_uuids"] = self.workflow_ids
         if self.application is not None:
             body["application_name"] = [self.application]
         return {"body": body}
@@ -310,17 +311,18 @@ class ListWorkflowsRequest:
 
 def _read_workflow(row: object) -> WorkflowSummary:
     fields = row if isinstance(row, dict) else {}
-    workflow_id = _read_text(fields.get("WorkflowUUID"))
+    workflow_id = read_text(fields.get("WorkflowUUID"))
     if workflow_id is None:
         raise FrameError("the reply lists a workflow without an id")
-    executor_id = _read_text(fields.get("ExecutorID"))
-    app_version = _read_text(fields.get("ApplicationVersion"))
+    executor_id = read_text(fields.get("ExecutorID"))
+    app_version = read_text(fields.get("ApplicationVersion"))
     return WorkflowSummary(
         id=WorkflowId(workflow_id),
-        name=_read_text(fields.get("WorkflowName")),
-        status=_read_text(fields.get("Status")),
+        name=read_text(fields.get("WorkflowName")),
+        status=read_text(fields.get("Status")),
         executor_id=ExecutorId(executor_id) if executor_id else None,
         app_version=AppVersion(app_version) if app_version else None,
+        created_at_ms=read_text(fields.get("CreatedAt")),
     )
 
 

@@ -35,6 +35,13 @@ def clean_text(text: str) -> str:
     return text.replace("\0", "")
 
 
+def read_text(value: object) -> str | None:
+    """A text or whole number as clean text; anything else, and nothing, is `None`."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return clean_text(str(value)) or None
+
+
 def clean_json(value: Any, *, depth: int = DEPTH_LIMIT) -> JsonValue:
     """
     A harmless copy of decoded JSON.

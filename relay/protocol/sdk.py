@@ -49,6 +49,12 @@ class Capabilities:
     retention_is_database_wide: bool
 
 
+OLD_SDK_WARNING: Final = (
+    "this SDK is too old for recovery without reservations: it may reuse executor ids,"
+    " and starts recovered work directly"
+)
+"""What is to be said of executors that are not `is_safe`, as long as they are there."""
+
 _CAREFUL: Final = Capabilities(
     max_in_flight=1,
     max_in_flight_during_export=1,

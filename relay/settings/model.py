@@ -133,6 +133,9 @@ class RelaySettings(BaseSettings):
     retention_interval_secs: Seconds = Field(
         default=300, description="seconds between retention messages, jittered"
     )
+    census_interval_secs: Seconds = Field(
+        default=300, description="seconds between counts of pending work, jittered"
+    )
     flush_interval_secs: Seconds = Field(
         default=30, description="seconds between writes of last-seen times"
     )
@@ -141,6 +144,11 @@ class RelaySettings(BaseSettings):
         gt=0,
         le=2**31 - 1,
         description="largest message of an executor, in bytes",
+    )
+    max_unfinished_bytes: int = Field(
+        default=512 * 1024 * 1024,
+        gt=0,
+        description="most of all messages that are still arriving, together, in bytes",
     )
     audit_retention_days: int = Field(
         default=90, ge=7, le=3650, description="days that audit entries are kept"
@@ -228,6 +236,11 @@ class RelaySettings(BaseSettings):
                 "ping_wait_secs must be greater than ping_interval_secs, or executors"
                 " that answer every ping are DISCONNECTED"
             )
+        if self.max_unfinished_bytes < self.max_message_bytes:
+            raise ValueError(
+                "max_unfinished_bytes must be at least max_message_bytes, or the"
+                " largest message never arrives"
+            )
         if self.auth is AuthMode.KEYS and self.auto_register:
             raise ValueError("auto_register works in local mode only")
         if self.auth is AuthMode.LOCAL and not (
@@ -279,6 +292,10 @@ class RelaySettings(BaseSettings):
     @property
     def retention_interval(self) -> timedelta:
         return timedelta(seconds=self.retention_interval_secs)
+
+    @property
+    def census_interval(self) -> timedelta:
+        return timedelta(seconds=self.census_interval_secs)
 
     @property
     def flush_interval(self) -> timedelta:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.protocol import Request
+from relay.protocol.aggregates import GetWorkflowAggregatesRequest
 from relay.protocol.messages import (
     ExecutorInfoRequest,
     ExistPendingWorkflowsRequest,
@@ -27,6 +28,7 @@ _TYPES: dict[str, Any] = {
     "recovery": RecoveryRequest,
     "exist_pending_workflows": ExistPendingWorkflowsRequest,
     "list_workflows": ListWorkflowsRequest,
+    "get_workflow_aggregates": GetWorkflowAggregatesRequest,
     "retention": RetentionRequest,
 }
 

@@ -13,8 +13,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.ids import AppName, AppVersion, ExecutorId, RequestId, new_id
+from relay.ids import AppName, AppVersion, ExecutorId, RequestId, WorkflowId, new_id
 from relay.protocol import Request, encode
+from relay.protocol.aggregates import GetWorkflowAggregatesRequest
 from relay.protocol.messages import (
     ExecutorInfoRequest,
     ExistPendingWorkflowsRequest,
@@ -35,6 +36,14 @@ REQUIRED = {
         "body.load_output",
         "body.queues_only",
         "body.limit",
+    },
+    "get_workflow_aggregates": {
+        "body",
+        "body.group_by_executor_id",
+        "body.group_by_application_version",
+        "body.group_by_application_name",
+        "body.select_count",
+        "body.status",
     },
     "retention": {
         "body",
@@ -59,6 +68,7 @@ texts = st.text(
 ) | st.just("import_workflow")
 executor_ids = texts.map(ExecutorId)
 app_versions = texts.map(AppVersion)
+applications = st.sampled_from([AppName("shop"), AppName("import_workflow")])
 instants = st.datetimes(
     min_value=datetime(1971, 1, 1),  # noqa: DTZ001 - the strategy adds the zone
     max_value=datetime(2200, 1, 1),  # noqa: DTZ001 - the strategy adds the zone
@@ -79,9 +89,11 @@ requests: st.SearchStrategy[Request[Any]] = st.one_of(
         app_versions=st.lists(app_versions, max_size=3).map(tuple),
         statuses=st.lists(st.sampled_from(WorkflowStatus), max_size=7).map(tuple),
         limit=positive,
-        application=st.none()
-        | st.sampled_from([AppName("shop"), AppName("import_workflow")]),
+        application=st.none() | applications,
+        workflow_ids=st.lists(texts.map(WorkflowId), max_size=3).map(tuple),
+        newest_first=st.booleans(),
     ),
+    st.builds(GetWorkflowAggregatesRequest, applications),
     st.builds(
         RetentionRequest,
         gc_cutoff=st.none() | instants,

@@ -366,6 +366,23 @@ def test_listing_filters_by_what_it_is_given() -> None:
     assert body["application_name"] == ["shop"]
 
 
+def test_listing_by_id_is_a_list_and_scoped_to_no_application() -> None:
+    """Reads by id reach rows of every owner, as long as no owner is named."""
+    listing = ListWorkflowsRequest((), (), (), 1, workflow_ids=(WorkflowId("w"),))
+
+    body = written(listing)["body"]
+
+    assert body["workflow_uuids"] == ["w"]
+    assert "application_name" not in body
+
+
+def test_listing_may_begin_with_the_newest() -> None:
+    """Its order is always by age."""
+    listing = ListWorkflowsRequest((), (), (), 1, newest_first=True)
+
+    assert written(listing)["body"]["sort_desc"] is True
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_listing_needs_a_positive_limit(limit: int) -> None:
     """Zero is everything to some SDKs and nothing to others."""
@@ -385,13 +402,19 @@ def test_listing_reads_rows_of_any_sdk() -> None:
             "WorkflowName": "n",
             "ExecutorID": "e",
             "ApplicationVersion": 3,
+            "CreatedAt": "1790000000123",
         },
     ]
 
     assert LISTING.decode_reply(reply(output=rows)) == (
         WorkflowSummary(WorkflowId("w1"), None, None, None, None),
         WorkflowSummary(
-            WorkflowId("2"), "n", "FROZEN", ExecutorId("e"), AppVersion("3")
+            WorkflowId("2"),
+            "n",
+            "FROZEN",
+            ExecutorId("e"),
+            AppVersion("3"),
+            "1790000000123",
         ),
     )
 

@@ -42,14 +42,14 @@ def test_recorded_reply_is_understood(exchange: Exchange) -> None:
 
 
 def test_recordings_cover_every_sdk_and_message() -> None:
-    """Each of the four versions has an answer to each of the five questions."""
+    """Each of the four versions has an answer to each of the six questions."""
     asked = {
         (exchange.sdk, exchange.version, exchange.request.message_type)
         for exchange in EXCHANGES
         if exchange.request is not None
     }
 
-    assert len(asked) == 4 * 5
+    assert len(asked) == 4 * 6
 
 
 def test_recorded_sdks_are_safe_for_recovery() -> None:
