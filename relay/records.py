@@ -162,6 +162,12 @@ class RecoveryRecord:
     question found (`None`: not known; 101 means "more than 100"), with the first ids
     in `pending_ids`. `claimed_by` is the instance working on it now.
     `tried_versions` are the foreign versions ordered under `VersionPolicy.ANY`.
+
+    `lost_at` is when the executor's last connection ended, a grace period before its
+    death; `None` for a recovery that an operator asked for. `acknowledged_at` is when
+    the last order that succeeded was answered. `suspect_ids` are the workflows among
+    the pending that seem to kill their executors: as long as there are any, the crash
+    brake spaces the orders, the wider the higher `brake_level`.
     """
 
     id: RecoveryId
@@ -171,6 +177,7 @@ class RecoveryRecord:
     state: RecoveryState
     revision: int
     opened_at: datetime
+    lost_at: datetime | None
     updated_at: datetime
     next_attempt_at: datetime | None
     attempts: int
@@ -179,8 +186,11 @@ class RecoveryRecord:
     target: ExecutorId | None
     ordered_at: datetime | None
     order_deadline: datetime | None
+    acknowledged_at: datetime | None
     pending_count: int | None
     pending_ids: Sequence[WorkflowId]
+    suspect_ids: Sequence[WorkflowId]
+    brake_level: int
     tried_versions: Sequence[AppVersion]
     reason: str | None
     is_verified: bool | None
@@ -188,13 +198,139 @@ class RecoveryRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowLossRecord:
+    """
+    A workflow that was pending in an executor that was lost for good.
+
+    `losses` counts such executors in a row, `last_lost_at` is the last of their losses.
+    `handed_on_at` is when an order to take the workflow over was last written or
+    acknowledged since then; `None` before there is one.
+    """
+
+    application_id: ApplicationId
+    workflow_id: WorkflowId
+    name: str | None
+    losses: int
+    last_lost_at: datetime
+    handed_on_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TombstoneRecord:
-    """An executor whose record was deleted by recovery; kept for the census."""
+    """
+    An executor whose record was deleted by recovery; kept for the census.
+
+    `reopened_at` is when the census last found it owning work again.
+    """
 
     executor: ExecutorRef
     app_version: AppVersion
     recovery_id: RecoveryId
     deleted_at: datetime
+    reopened_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose pending work it is, and of which application version."""
+
+    executor_id: ExecutorId
+    app_version: AppVersion
+
+
+class OwnerKind(StrEnum):
+    """Why nobody will recover the pending work of an owner."""
+
+    UNKNOWN = "UNKNOWN_OWNER"
+    """Relay has never seen an executor of that id."""
+
+    OTHER_VERSION = "OTHER_VERSION"
+    """An executor of that id is there, with another application version."""
+
+    ABANDONED = "ABANDONED"
+    """An operator gave up on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerRecord:
+    """
+    Pending work that nobody will recover unless an operator says so.
+
+    `pending_count` is what the last census counted, at `last_seen_at`.
+    """
+
+    application: ApplicationRef
+    owner: Owner
+    kind: OwnerKind
+    pending_count: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerFacts:
+    """
+    What is known of an owner of pending work.
+
+    Attributes:
+        status: of the executor's row; `None` when it has none.
+        app_version: the version in that row.
+        has_open_recovery: whether the ledger is at work for that executor already.
+        last_opened_at: when its newest recovery was opened, if it has a row.
+        last_closed_at: when that recovery ended.
+        is_abandoned: whether an operator gave up on its newest recovery of the owner's
+            version.
+        deleted_at: when a record of this executor was last deleted by recovery.
+        reopened_at: when the census last reopened the ledger for a deleted one.
+        is_elsewhere: whether an executor of another application has this id and
+            version; asked only of those of which nothing else is known.
+    """
+
+    status: ExecutorStatus | None = None
+    app_version: AppVersion | None = None
+    has_open_recovery: bool = False
+    last_opened_at: datetime | None = None
+    last_closed_at: datetime | None = None
+    is_abandoned: bool = False
+    deleted_at: datetime | None = None
+    reopened_at: datetime | None = None
+    is_elsewhere: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CensusRecord:
+    """
+    The last count of an application's pending workflows.
+
+    `is_complete` is false if the executor could list only the oldest of them.
+    """
+
+    application_id: ApplicationId
+    taken_at: datetime
+    answered_by: ExecutorId
+    pending_count: int
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DisputeSide:
+    """
+    Executors that read one of two databases.
+
+    `most` is how many of them were connected at once at the most.
+    """
+
+    executor_ids: frozenset[ExecutorId]
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputeRecord:
+    """Executors of one application read different databases; two sides."""
+
+    application_id: ApplicationId
+    since: datetime
+    sides: tuple[DisputeSide, DisputeSide]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ def upgrade() -> None:
         sa.Column("application_id", sa.String),
         sa.Column("executor_id", sa.String),
         sa.Column("app_version", sa.String),
+        sa.Column("kind", sa.String, nullable=False),
         sa.Column("pending_count", sa.BigInteger, nullable=False),
         sa.Column("first_seen_at", _instant, nullable=False),
         sa.Column("last_seen_at", _instant, nullable=False),
@@ -52,9 +53,39 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
     )
+    op.create_table(
+        "census",
+        sa.Column("application_id", sa.String),
+        sa.Column("taken_at", _instant, nullable=False),
+        sa.Column("answered_by", sa.String, nullable=False),
+        sa.Column("pending_count", sa.BigInteger, nullable=False),
+        sa.Column("is_complete", sa.Boolean, nullable=False),
+        sa.PrimaryKeyConstraint("application_id", name="pk_census"),
+        sa.ForeignKeyConstraint(
+            ["application_id"],
+            ["application.id"],
+            name="fk_census_application_id",
+            ondelete="CASCADE",
+        ),
+    )
+    op.create_table(
+        "dispute",
+        sa.Column("application_id", sa.String),
+        sa.Column("since", _instant, nullable=False),
+        sa.Column("sides", sa.JSON, nullable=False),
+        sa.PrimaryKeyConstraint("application_id", name="pk_dispute"),
+        sa.ForeignKeyConstraint(
+            ["application_id"],
+            ["application.id"],
+            name="fk_dispute_application_id",
+            ondelete="CASCADE",
+        ),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("dispute")
+    op.drop_table("census")
     op.drop_table("unknown_owner")
     op.drop_table("workflow_loss")
     op.drop_column("tombstone", "reopened_at")

@@ -13,6 +13,10 @@ hand changed records back::
     organization ─┬─ application ─┬─ executor        what is believed now
                   │               ├─ recovery        the ledger: one row a death
                   │               ├─ tombstone       executors whose record was deleted
+                  │               ├─ workflow_loss   what the crash brake counts
+                  │               ├─ census          the last count of pending work
+                  │               ├─ unknown_owner   whose of it nobody will recover
+                  │               ├─ dispute         its executors read two databases
                   │               └─ api_key_application
                   ├─ deleted_application             names that need a PUT to come back
                   ├─ api_key
@@ -25,7 +29,7 @@ Invariants:
   on old news changes nothing, so a transaction of unknown outcome may be repeated.
 - At most one recovery of an executor is open, until it has a final state.
 - Locks are taken in one order, whoever takes them: applications, then executors, then
-  recoveries, each by their keys.
+  recoveries, then workflow losses, each by their keys.
 - Every "now" is the database's clock, read when the unit of work began: `work.now`.
 - Deleting an application deletes all that hangs on it except the audit log, and never
   widens a key: a key that loses its last application covers none.

@@ -91,6 +91,24 @@ class ApplicationRepository:
         """Every application, by organization and name."""
         return await self._list()
 
+    async def list_refs(self, organization_name: OrgName) -> Sequence[ApplicationRef]:
+        """The applications of one organization without their settings."""
+        rows = await self._transaction.execute(
+            select(application.c.id, application.c.name)
+            .join(organization)
+            .where(organization.c.name == organization_name)
+        )
+        return [ApplicationRef(row.id, organization_name, row.name) for row in rows]
+
+    async def list_deleted(self, organization_name: OrgName) -> Sequence[AppName]:
+        """The names that were deleted and not registered again."""
+        names = await self._transaction.execute(
+            select(deleted_application.c.name)
+            .join(organization)
+            .where(organization.c.name == organization_name)
+        )
+        return list(names.scalars())
+
     async def insert(self, record: ApplicationRecord) -> None:
         """
         Register an application; a deleted one of this name is no longer remembered.

@@ -14,6 +14,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
+    tuple_,
     update,
 )
 
@@ -278,16 +279,37 @@ class ExecutorRepository:
             saved.update((row.application_id, row.executor_id) for row in rows)
         return saved
 
-    async def delete_dead(self, key: ExecutorKey, epoch: Epoch) -> bool:
-        """Delete the executor if it still is the dead one of that epoch."""
-        result = await self._transaction.execute(
-            delete(executor).where(
-                has_key(key),
-                executor.c.epoch == epoch,
-                executor.c.status == ExecutorStatus.DEAD.value,
+    async def delete_dead(
+        self, dead: Sequence[tuple[ExecutorKey, Epoch]]
+    ) -> set[ExecutorKey]:
+        """
+        Delete executors; the keys of those that were deleted.
+
+        Lock them first: the statement visits the rows in no particular order.
+
+        Args:
+            dead: key, and the epoch of which the executor must still be the DEAD one.
+        """
+        deleted: set[ExecutorKey] = set()
+        for start in range(0, len(dead), _CHUNK):
+            given = self._transaction.table_of(
+                {
+                    "application_id": String(),
+                    "executor_id": String(),
+                    "epoch": executor.c.epoch.type,
+                },
+                [(*key, epoch) for key, epoch in dead[start : start + _CHUNK]],
             )
-        )
-        return result.rowcount == 1
+            is_given = tuple_(
+                executor.c.application_id, executor.c.executor_id, executor.c.epoch
+            ).in_(select(given.c.application_id, given.c.executor_id, given.c.epoch))
+            rows = await self._transaction.execute(
+                delete(executor)
+                .where(is_given, executor.c.status == ExecutorStatus.DEAD.value)
+                .returning(executor.c.application_id, executor.c.executor_id)
+            )
+            deleted.update((row.application_id, row.executor_id) for row in rows)
+        return deleted
 
     async def touch(
         self, seen: Sequence[tuple[ExecutorKey, ConnectionId, datetime]]
@@ -357,18 +379,31 @@ class ExecutorRepository:
         )
 
     async def raise_deadlines(self, floor: datetime) -> int:
-        """Move every open deadline before `floor` to it; how many moved."""
-        return await self._change_deadlines(floor, executor.c.dead_after < floor)
+        """
+        Move every open deadline before `floor` to it; how many moved.
+
+        Each becomes the end of a grace that begins now and is that of a fault, or the
+        next change of the timeout would move it back.
+        """
+        return await self._change_deadlines(
+            floor,
+            executor.c.dead_after < floor,
+            grace_started_at=self._transaction.now,
+            grace_is_fault=True,
+        )
 
     async def _change_deadlines(
         self,
         deadline: datetime | ColumnElement[datetime],
         *criteria: ColumnElement[bool],
+        **values: object,
     ) -> int:
         is_open = executor.c.status == ExecutorStatus.DISCONNECTED.value
         await self._transaction.lock_rows(executor, is_open, *criteria)
         result = await self._transaction.execute(
-            update(executor).where(is_open, *criteria).values(dead_after=deadline)
+            update(executor)
+            .where(is_open, *criteria)
+            .values(dead_after=deadline, **values)
         )
         return result.rowcount
 

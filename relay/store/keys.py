@@ -1,10 +1,10 @@
 """Rows of API keys: what each may do and where; never a secret."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, insert, select, update
+from sqlalchemy import ColumnElement, Row, insert, or_, select, update
 
 from relay.access import is_same_key
 from relay.db import Transaction
@@ -96,14 +96,26 @@ class KeyRepository:
         """The keys of an organization that are not revoked, by name."""
         return await self._list(organization.c.name == organization_name, _IS_LIVE)
 
-    async def list_revoked_since(self, instant: datetime) -> Sequence[KeyRecord]:
+    async def list_hashed(
+        self, *, changed_since: datetime | None
+    ) -> Mapping[bytes, KeyRecord]:
         """
-        The keys revoked at or after `instant`.
+        Keys by their hash: those minted or revoked at or after `changed_since`.
 
-        A revocation carries the time at which its transaction began and shows when it
-        has committed, a moment later: ask from some seconds before the last answer.
+        A change carries the time at which its transaction began and shows when it has
+        committed, a moment later: ask from some seconds before the last answer.
+
+        Args:
+            changed_since: `None` for all keys that are not revoked.
         """
-        return await self._list(api_key.c.revoked_at >= instant)
+        if changed_since is None:
+            return await self._list_by_hash(_IS_LIVE)
+        return await self._list_by_hash(
+            or_(
+                api_key.c.created_at >= changed_since,
+                api_key.c.revoked_at >= changed_since,
+            )
+        )
 
     async def revoke(
         self, organization_name: OrgName, name: KeyName
@@ -146,6 +158,11 @@ class KeyRepository:
         return found[0] if found else None
 
     async def _list(self, *criteria: ColumnElement[bool]) -> Sequence[KeyRecord]:
+        return list((await self._list_by_hash(*criteria)).values())
+
+    async def _list_by_hash(
+        self, *criteria: ColumnElement[bool]
+    ) -> dict[bytes, KeyRecord]:
         rows = await self._transaction.execute(
             select(
                 api_key,
@@ -165,7 +182,10 @@ class KeyRepository:
             scope = scopes.setdefault(row.id, [])
             if row.application_id is not None:
                 scope.append(row.application_id)
-        return [_to_record(row, scopes[key_id]) for key_id, row in keys.items()]
+        return {
+            row.secret_hash: _to_record(row, scopes[key_id])
+            for key_id, row in keys.items()
+        }
 
 
 def _to_record(row: Row[Any], application_ids: Sequence[ApplicationId]) -> KeyRecord:

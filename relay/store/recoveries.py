@@ -1,6 +1,7 @@
 """Rows of the ledger: one a death, guarded by revision."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +32,12 @@ from relay.store.tables import application, organization, recovery
 _CHUNK = 1000
 
 _DUE_STATES = frozenset(
-    {RecoveryState.READY, RecoveryState.BACKOFF, RecoveryState.STRANDED}
+    {
+        RecoveryState.READY,
+        RecoveryState.BACKOFF,
+        RecoveryState.STRANDED,
+        RecoveryState.BRAKED,
+    }
 )
 
 _IS_OPEN = recovery.c.closed_at.is_(None)
@@ -111,6 +117,18 @@ class RecoveryRepository:
                 found[record.executor.key] = record
         return found
 
+    async def find_many(
+        self, recovery_ids: Collection[RecoveryId]
+    ) -> dict[RecoveryId, RecoveryRecord]:
+        """Id to recovery; ids without one are missing."""
+        given = self._transaction.table_of(
+            {"id": String()}, [(recovery_id,) for recovery_id in recovery_ids]
+        )
+        records = await self._list(
+            _select_recoveries().join(given, recovery.c.id == given.c.id)
+        )
+        return {record.id: record for record in records}
+
     async def save(self, record: RecoveryRecord, *, expected_revision: int) -> bool:
         """
         Write the progress of a recovery.
@@ -122,19 +140,48 @@ class RecoveryRepository:
             Whether the row still had the expected revision; if it had not, nothing was
             written, and whatever was decided was decided on old news.
         """
-        result = await self._transaction.execute(
-            update(recovery)
-            .where(
-                recovery.c.id == record.id,
-                recovery.c.revision == expected_revision,
+        return bool(await self.save_many([replace(record, revision=expected_revision)]))
+
+    async def save_many(self, records: Sequence[RecoveryRecord]) -> set[RecoveryId]:
+        """
+        Save several recoveries as `save` does; the ids of those that were written.
+
+        Many at once cost a tenth of as many `save`.
+
+        Args:
+            records: of different recoveries, each expecting the revision that it has;
+                may be empty.
+        """
+        saved: set[RecoveryId] = set()
+        for start in range(0, len(records), _CHUNK):
+            chunk = records[start : start + _CHUNK]
+            progress = [_progress_of(record) for record in chunk]
+            names = list(progress[0])
+            given = self._transaction.table_of(
+                {name: recovery.c[name].type for name in ("id", "revision", *names)},
+                [
+                    (record.id, record.revision, *written.values())
+                    for record, written in zip(chunk, progress, strict=True)
+                ],
             )
-            .values(
-                revision=expected_revision + 1,
-                updated_at=self._transaction.now,
-                **_progress_of(record),
+            is_expected = (
+                recovery.c.id == given.c.id,
+                recovery.c.revision == given.c.revision,
             )
-        )
-        return result.rowcount == 1
+            if len(chunk) > 1:
+                await self._transaction.lock_rows(recovery, *is_expected)
+            rows = await self._transaction.execute(
+                update(recovery)
+                .where(*is_expected)
+                .values(
+                    revision=recovery.c.revision + 1,
+                    updated_at=self._transaction.now,
+                    **{name: given.c[name] for name in names},
+                )
+                .returning(recovery.c.id)
+            )
+            saved.update(rows.scalars())
+        return saved
 
     async def claim_due(
         self,
@@ -322,6 +369,7 @@ def _progress_of(record: RecoveryRecord) -> Mapping[str, Any]:
     return {
         "app_version": record.app_version,
         "epoch": record.epoch,
+        "lost_at": record.lost_at,
         "state": record.state.value,
         "next_attempt_at": record.next_attempt_at,
         "attempts": record.attempts,
@@ -330,8 +378,11 @@ def _progress_of(record: RecoveryRecord) -> Mapping[str, Any]:
         "target": record.target,
         "ordered_at": record.ordered_at,
         "order_deadline": record.order_deadline,
+        "acknowledged_at": record.acknowledged_at,
         "pending_count": record.pending_count,
         "pending_ids": list(record.pending_ids),
+        "suspect_ids": list(record.suspect_ids) or None,
+        "brake_level": record.brake_level,
         "tried_versions": list(record.tried_versions),
         "reason": record.reason,
         "is_verified": record.is_verified,
@@ -348,6 +399,7 @@ def _to_record(row: Row[Any]) -> RecoveryRecord:
         state=RecoveryState(row.state),
         revision=row.revision,
         opened_at=row.opened_at,
+        lost_at=row.lost_at,
         updated_at=row.updated_at,
         next_attempt_at=row.next_attempt_at,
         attempts=row.attempts,
@@ -356,8 +408,11 @@ def _to_record(row: Row[Any]) -> RecoveryRecord:
         target=row.target,
         ordered_at=row.ordered_at,
         order_deadline=row.order_deadline,
+        acknowledged_at=row.acknowledged_at,
         pending_count=row.pending_count,
         pending_ids=tuple(row.pending_ids),
+        suspect_ids=tuple(row.suspect_ids or ()),
+        brake_level=row.brake_level,
         tried_versions=tuple(row.tried_versions),
         reason=row.reason,
         is_verified=row.is_verified,

@@ -217,9 +217,30 @@ unknown_owner = Table(
     Column("application_id", String, primary_key=True),
     Column("executor_id", String, primary_key=True),
     Column("app_version", String, primary_key=True),
+    Column("kind", String, nullable=False),
     Column("pending_count", BigInteger, nullable=False),
     Column("first_seen_at", Instant, nullable=False),
     Column("last_seen_at", Instant, nullable=False),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
+)
+
+census = Table(
+    "census",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("taken_at", Instant, nullable=False),
+    Column("answered_by", String, nullable=False),
+    Column("pending_count", BigInteger, nullable=False),
+    Column("is_complete", Boolean, nullable=False),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
+)
+
+dispute = Table(
+    "dispute",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("since", Instant, nullable=False),
+    Column("sides", Json, nullable=False),
     ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
 )
 

@@ -8,11 +8,16 @@ from sqlalchemy import select
 from relay.db import Database, Transaction
 from relay.store.applications import ApplicationRepository
 from relay.store.audit_log import AuditIds, AuditLogRepository
+from relay.store.censuses import CensusRepository, DisputeRepository
+from relay.store.deadlines import DeadlineRepository
 from relay.store.executors import ExecutorRepository
 from relay.store.keys import KeyRepository
 from relay.store.organizations import OrganizationRepository
+from relay.store.owner_facts import OwnerFactRepository
 from relay.store.recoveries import RecoveryRepository
 from relay.store.tombstones import TombstoneRepository
+from relay.store.unknown_owners import UnknownOwnerRepository
+from relay.store.workflow_losses import WorkflowLossRepository
 
 
 class UnitOfWork:
@@ -27,8 +32,14 @@ class UnitOfWork:
         self.organizations = OrganizationRepository(transaction)
         self.applications = ApplicationRepository(transaction)
         self.executors = ExecutorRepository(transaction)
+        self.deadlines = DeadlineRepository(transaction)
         self.recoveries = RecoveryRepository(transaction)
         self.tombstones = TombstoneRepository(transaction)
+        self.owner_facts = OwnerFactRepository(transaction)
+        self.unknown_owners = UnknownOwnerRepository(transaction)
+        self.censuses = CensusRepository(transaction)
+        self.disputes = DisputeRepository(transaction)
+        self.workflow_losses = WorkflowLossRepository(transaction)
         self.keys = KeyRepository(transaction)
         self.audit = AuditLogRepository(transaction, audit_ids)
         self._afterwards: list[Callable[[], None]] = []

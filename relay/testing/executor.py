@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self, assert_never
+from typing import Any, Self, assert_never
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -28,15 +28,11 @@ from relay.testing.answers import (
     WrongId,
     WrongType,
 )
+from relay.testing.behaviour import Request, behave
 from relay.testing.work import FakeWork
-
-Request = Mapping[str, Any]
-"""One request as received: `type`, `request_id` and its fields."""
 
 PATIENCE = timedelta(seconds=10)
 """Of real time, for the other side to do what a test waits for."""
-
-UNKNOWN: Final = Failure("Unknown message type")
 
 
 class FakeExecutor:
@@ -257,7 +253,7 @@ class FakeExecutor:
     async def _answer(self, answer: Answer, request: Request) -> None:
         match answer:
             case Default():
-                await self._answer(self._behave(request), request)
+                await self._answer(behave(request, self.info, self.work), request)
             case Reply(fields):
                 await self._socket.send(_compose(request, fields))
             case Failure(message):
@@ -292,49 +288,7 @@ class FakeExecutor:
             case _:
                 assert_never(answer)
 
-    def _behave(self, request: Request) -> Reply | Failure:
-        version = self.info["application_version"]
-        match request:
-            case {"type": "executor_info"}:
-                return Reply(self.info)
-            case {"type": "recovery", "executor_ids": executor_ids}:
-                self.work.hand_over(executor_ids, version, self.executor_id)
-                return Reply({"success": True})
-            case {"type": "exist_pending_workflows", **fields}:
-                pending = self.work.list_pending(
-                    [fields["executor_id"]], [fields["application_version"]]
-                )
-                return Reply({"exist": bool(pending)})
-            case {"type": "list_workflows", "body": body}:
-                if "PENDING" not in (_as_list(body.get("status")) or ["PENDING"]):
-                    return Reply({"output": []})
-                rows = self.work.list_pending(
-                    _as_list(body.get("executor_id")),
-                    _as_list(body.get("application_version")),
-                )
-                return Reply({"output": [_row(*row) for row in rows[: body["limit"]]]})
-            case {"type": "retention"}:
-                return Reply({"success": True})
-            case _:
-                return UNKNOWN
-
 
 def _compose(request: Request, fields: Mapping[str, Any]) -> str:
     head = {"type": request["type"], "request_id": request["request_id"]}
     return json.dumps({**head, **fields})
-
-
-def _as_list(value: str | list[str] | None) -> list[str]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else value
-
-
-def _row(workflow_id: str, executor_id: str, version: str) -> dict[str, str]:
-    return {
-        "WorkflowUUID": workflow_id,
-        "WorkflowName": "checkout",
-        "Status": "PENDING",
-        "ExecutorID": executor_id,
-        "ApplicationVersion": version,
-    }

@@ -1,29 +1,46 @@
-"""The pending workflows of a system database that exists only in a test."""
+"""The workflows of a system database that exists only in a test."""
 
-from collections.abc import Collection
+import itertools
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+_INSTANTS = itertools.count(1_790_000_000_000)
+"""No two workflows are created in one millisecond, in whichever databases."""
 
 
 class FakeWork:
     """
-    Who owns which pending workflow; shared by the fake executors of one database.
+    Who owns which workflow; shared by the fake executors of one database.
 
-    `owners` maps a workflow id to the executor id and the application version that own
-    it. `is_lazy` makes recovery orders succeed and change nothing, as an executor of
-    another version does.
+    `owners` maps the id of a pending workflow to the executor id and the application
+    version that own it. `is_lazy` makes recovery orders succeed and change nothing, as
+    an executor of another version does.
     """
 
     def __init__(self, *, is_lazy: bool = False) -> None:
         self.owners: dict[str, tuple[str, str]] = {}
         self.is_lazy = is_lazy
+        self._finished: dict[str, tuple[str, str]] = {}
+        self._created_ms: dict[str, int] = {}
 
     def add(self, executor_id: str, version: str, *workflow_ids: str) -> None:
         """Let an executor own more pending workflows."""
-        self.owners |= dict.fromkeys(workflow_ids, (executor_id, version))
+        for workflow_id in workflow_ids:
+            self.owners[workflow_id] = (executor_id, version)
+            self._created_ms.setdefault(workflow_id, next(_INSTANTS))
 
     def finish(self, *workflow_ids: str) -> None:
-        """End workflows, however."""
+        """End workflows, however; the database still knows them."""
         for workflow_id in workflow_ids:
-            del self.owners[workflow_id]
+            self._finished[workflow_id] = self.owners.pop(workflow_id)
+
+    def forget(self, *workflow_ids: str) -> None:
+        """Delete workflows, as the retention of their application does."""
+        for workflow_id in workflow_ids:
+            self.owners.pop(workflow_id, None)
+            self._finished.pop(workflow_id, None)
+            self._created_ms.pop(workflow_id, None)
 
     def list_pending(
         self, executor_ids: Collection[str] = (), versions: Collection[str] = ()
@@ -48,3 +65,68 @@ class FakeWork:
         ]
         self.owners |= dict.fromkeys(moved, (target, version))
         return moved
+
+    def answer_listing(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows that `list_workflows` with this body finds."""
+        rows = [
+            self._row(workflow_id, owner, status)
+            for owners, status in (
+                (self.owners, "PENDING"),
+                (self._finished, "SUCCESS"),
+            )
+            for workflow_id, owner in owners.items()
+        ]
+        filters = {
+            "WorkflowUUID": body.get("workflow_uuids"),
+            "Status": body.get("status"),
+            "ExecutorID": body.get("executor_id"),
+            "ApplicationVersion": body.get("application_version"),
+        }
+        found = [
+            row
+            for row in rows
+            if all(not want or row[key] in _list(want) for key, want in filters.items())
+        ]
+        found.sort(
+            key=lambda row: self._created_ms.get(row["WorkflowUUID"], 0),
+            reverse=bool(body.get("sort_desc")),
+        )
+        limit: int | None = body.get("limit")
+        return found[:limit]
+
+    def answer_count(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows that `get_workflow_aggregates` with this body counts."""
+        group_keys = {
+            "group_by_status": ("status", "Status"),
+            "group_by_executor_id": ("executor_id", "ExecutorID"),
+            "group_by_application_version": (
+                "application_version",
+                "ApplicationVersion",
+            ),
+        }
+        keys = [key for flag, key in group_keys.items() if body.get(flag)]
+        counts = Counter(
+            tuple((name, row[field]) for name, field in keys)
+            for row in self.answer_listing({"status": body.get("status")})
+        )
+        return [
+            {"group": dict(group), "count": count} for group, count in counts.items()
+        ]
+
+    def _row(
+        self, workflow_id: str, owner: tuple[str, str], status: str
+    ) -> dict[str, Any]:
+        executor_id, version = owner
+        created_ms = self._created_ms.get(workflow_id)
+        return {
+            "WorkflowUUID": workflow_id,
+            "WorkflowName": "checkout",
+            "Status": status,
+            "ExecutorID": executor_id,
+            "ApplicationVersion": version,
+            "CreatedAt": None if created_ms is None else str(created_ms),
+        }
+
+
+def _list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

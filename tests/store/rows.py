@@ -18,6 +18,7 @@ from relay.ids import (
     KeyName,
     OrgName,
     RecoveryId,
+    WorkflowId,
 )
 from relay.liveness.states import ExecutorStatus
 from relay.records import (
@@ -30,6 +31,7 @@ from relay.records import (
     RecoveryRecord,
     RecoveryState,
     VersionPolicy,
+    WorkflowLossRecord,
     application_target,
 )
 from relay.store import Store
@@ -123,6 +125,7 @@ def make_recovery(
             state=RecoveryState.READY,
             revision=0,
             opened_at=START,
+            lost_at=None,
             updated_at=START,
             next_attempt_at=START,
             attempts=0,
@@ -131,8 +134,11 @@ def make_recovery(
             target=None,
             ordered_at=None,
             order_deadline=None,
+            acknowledged_at=None,
             pending_count=None,
             pending_ids=(),
+            suspect_ids=(),
+            brake_level=0,
             tried_versions=(),
             reason=None,
             is_verified=None,
@@ -143,6 +149,22 @@ def make_recovery(
     if record.state in CLOSED_STATES:
         return replace(record, closed_at=START)
     return record
+
+
+def make_loss(
+    workflow_id: str = "w1", application: ApplicationRef = APP, **changes: Any
+) -> WorkflowLossRecord:
+    return replace(
+        WorkflowLossRecord(
+            application_id=application.id,
+            workflow_id=WorkflowId(workflow_id),
+            name="charge",
+            losses=1,
+            last_lost_at=START,
+            handed_on_at=None,
+        ),
+        **changes,
+    )
 
 
 def make_key(name: str = "ci", **changes: Any) -> KeyRecord:

@@ -166,17 +166,25 @@ async def test_insert_many_passes_over_rows_that_exist(store: Store) -> None:
 async def test_delete_dead_deletes_only_the_dead_of_that_epoch(store: Store) -> None:
     """Neither a living executor nor a later death of it is deleted."""
     living = make_executor("living")
-    dead = make_executor("dead", status=ExecutorStatus.DEAD)
-    await add_executors(store, living, dead)
+    again = make_executor("again", status=ExecutorStatus.DEAD)
+    dead = [make_executor(name, status=ExecutorStatus.DEAD) for name in ("d1", "d2")]
+    await add_executors(store, living, again, *dead)
+    named = [
+        (living.ref.key, Epoch(1)),
+        (again.ref.key, Epoch(2)),
+        *((record.ref.key, Epoch(1)) for record in dead),
+    ]
 
     async with store.write() as work:
-        assert not await work.executors.delete_dead(living.ref.key, Epoch(1))
-        assert not await work.executors.delete_dead(dead.ref.key, Epoch(2))
-        assert await work.executors.delete_dead(dead.ref.key, Epoch(1))
-        assert not await work.executors.delete_dead(dead.ref.key, Epoch(1))
+        deleted = await work.executors.delete_dead(named)
+        twice = await work.executors.delete_dead(named)
+        nothing = await work.executors.delete_dead([])
 
+    assert deleted == {record.ref.key for record in dead}
+    assert twice == nothing == set()
     assert await find_executor(store, living) == living
-    assert await find_executor(store, dead) is None
+    assert await find_executor(store, again) == again
+    assert await find_executor(store, dead[0]) is None
 
 
 async def test_lock_answers_with_the_rows_that_exist(store: Store) -> None:
@@ -384,7 +392,9 @@ async def test_recompute_deadlines_counts_from_where_each_grace_began(
 
 async def test_raise_deadlines_moves_only_those_before_the_floor(store: Store) -> None:
     """A later deadline stays, and so does that of a dead executor."""
-    early = make_disconnected("early", grace=timedelta(seconds=5))
+    early = make_disconnected(
+        "early", started_at=after(-60), grace=timedelta(seconds=65)
+    )
     late = make_disconnected("late", OTHER_APP, grace=timedelta(seconds=50))
     dead = make_executor("dead", status=ExecutorStatus.DEAD, dead_after=after(1))
     await add_executors(store, early, late, dead)
@@ -393,6 +403,8 @@ async def test_raise_deadlines_moves_only_those_before_the_floor(store: Store) -
         raised = await work.executors.raise_deadlines(after(30))
 
     assert raised == 1
-    assert await find_executor(store, early) == replace(early, dead_after=after(30))
+    assert await find_executor(store, early) == replace(
+        early, grace_started_at=START, grace_is_fault=True, dead_after=after(30)
+    )
     assert await find_executor(store, late) == late
     assert await find_executor(store, dead) == dead

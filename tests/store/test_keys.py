@@ -74,24 +74,45 @@ async def test_a_revoked_key_is_found_by_hash_only_and_frees_its_name(
         await work.keys.insert(make_key(id=KeyId("key-2")), b"2")
 
 
-async def test_list_revoked_since_includes_the_instant_itself(
+async def test_list_hashed_shows_what_changed_since_an_instant(
     store: Store, clock: FakeClock
 ) -> None:
-    """A poll that asks from its last instant misses no revocation."""
-    async with store.write() as work:
-        for name in ("early", "late", "live"):
-            await work.keys.insert(make_key(name), name.encode())
+    """A poll that asks from its last instant misses no new key and no revocation."""
+    for name in ("early", "late", "live", "new"):
+        clock.jump(timedelta(seconds=1))
+        async with store.write() as work:
+            key = make_key(name, created_at=work.now)
+            await work.keys.insert(key, name.encode())
     for name in ("early", "late"):
         clock.jump(timedelta(seconds=1))
         async with store.write() as work:
             await work.keys.revoke(LOCAL, KeyName(name))
 
     async with store.read() as work:
-        at_once = await work.keys.list_revoked_since(START + timedelta(seconds=2))
-        from_start = await work.keys.list_revoked_since(START)
+        since = {
+            seconds: await work.keys.list_hashed(
+                changed_since=START + timedelta(seconds=seconds)
+            )
+            for seconds in (0, 4, 6)
+        }
 
-    assert [key.name for key in at_once] == ["late"]
-    assert [key.name for key in from_start] == ["early", "late"]
+    assert set(since[0]) == {b"early", b"late", b"live", b"new"}
+    assert set(since[4]) == {b"early", b"late", b"new"}
+    assert set(since[6]) == {b"late"}
+    assert since[6][b"late"].revoked_at is not None
+
+
+async def test_list_hashed_shows_all_living_keys(store: Store) -> None:
+    """Without an instant, as at the start of a server."""
+    async with store.write() as work:
+        for name in ("gone", "live"):
+            await work.keys.insert(make_key(name), name.encode())
+        await work.keys.revoke(LOCAL, KeyName("gone"))
+
+    async with store.read() as work:
+        keys = await work.keys.list_hashed(changed_since=None)
+
+    assert {secret: key.name for secret, key in keys.items()} == {b"live": "live"}
 
 
 async def test_touch_records_the_last_use(store: Store, clock: FakeClock) -> None:

@@ -63,8 +63,12 @@ async def test_a_record_survives_a_round_trip(store: Store) -> None:
         target=ExecutorId("peer"),
         ordered_at=after(1),
         order_deadline=after(301),
+        lost_at=after(-60),
+        acknowledged_at=after(2),
         pending_count=101,
         pending_ids=(WorkflowId("w2"), WorkflowId("w1")),
+        suspect_ids=(WorkflowId("w1"),),
+        brake_level=2,
         tried_versions=(V2,),
         reason="slow",
         is_verified=False,
@@ -144,6 +148,51 @@ async def test_save_advances_the_revision_and_the_time(
     )
 
 
+async def test_many_are_saved_each_by_its_own_revision(
+    store: Store, clock: FakeClock
+) -> None:
+    """One that somebody else has changed drops out, and the others do not."""
+    records = [make_recovery(f"r{number}", f"e{number}") for number in range(3)]
+    await add_recoveries(store, *records)
+    clock.jump(timedelta(seconds=5))
+    changed = [
+        replace(
+            record,
+            state=RecoveryState.ORDERED,
+            pending_ids=tuple(WorkflowId(f"w{n}") for n in range(number)),
+            suspect_ids=tuple(WorkflowId(f"w{n}") for n in range(number)),
+            tried_versions=(V1, V2)[:number],
+            is_verified=(None, True, False)[number],
+            order_deadline=(None, after(9), None)[number],
+        )
+        for number, record in enumerate(records)
+    ]
+
+    async with store.write() as work:
+        assert await work.recoveries.save(records[1], expected_revision=0)
+        assert await work.recoveries.save_many(changed) == {"r0", "r2"}
+        assert await work.recoveries.save_many([]) == set()
+
+    for record in (changed[0], records[1], changed[2]):
+        assert await find_recovery(store, record) == replace(
+            record, revision=1, updated_at=after(5)
+        )
+
+
+async def test_many_are_found_by_their_ids(store: Store) -> None:
+    """Those that do not exist are missing."""
+    records = [make_recovery(f"r{number}", f"e{number}") for number in range(3)]
+    await add_recoveries(store, *records)
+
+    async with store.read() as work:
+        found = await work.recoveries.find_many(
+            [RecoveryId("r0"), RecoveryId("r2"), RecoveryId("r9")]
+        )
+        assert await work.recoveries.find_many([]) == {}
+
+    assert found == {"r0": records[0], "r2": records[2]}
+
+
 async def test_claim_due_takes_what_is_due_and_free(
     store: Store, clock: FakeClock
 ) -> None:
@@ -155,6 +204,9 @@ async def test_claim_due_takes_what_is_due_and_free(
         ),
         make_recovery(
             "stranded", "e3", state=RecoveryState.STRANDED, next_attempt_at=after(1)
+        ),
+        make_recovery(
+            "braked", "e9", state=RecoveryState.BRAKED, next_attempt_at=after(9)
         ),
     ]
     others = [
@@ -174,10 +226,10 @@ async def test_claim_due_takes_what_is_due_and_free(
         third = await work.recoveries.claim_due(INSTANCE, 2)
 
     assert [record.id for record in first] == ["stranded", "ready"]
-    assert [record.id for record in second] == ["backoff"]
+    assert [record.id for record in second] == ["braked", "backoff"]
     assert third == []
     claimed = replace(due[1], claimed_by=INSTANCE, revision=1, updated_at=after(10))
-    assert second == [claimed]
+    assert second[1] == claimed
     assert await find_recovery(store, claimed) == claimed
 
 
@@ -351,7 +403,9 @@ async def test_find_next_attempt_looks_at_what_can_be_claimed(store: Store) -> N
     await add_recoveries(
         store,
         make_recovery("late", "e1", next_attempt_at=after(9)),
-        make_recovery("soon", "e2", next_attempt_at=after(5)),
+        make_recovery(
+            "soon", "e2", state=RecoveryState.BRAKED, next_attempt_at=after(5)
+        ),
         make_recovery("claimed", "e3", next_attempt_at=after(1), claimed_by=INSTANCE),
         make_recovery("done", "e4", state=RecoveryState.DONE),
         make_recovery("waiting", "e5", state=RecoveryState.WAITING),

@@ -159,6 +159,44 @@ async def test_work_is_shared_and_handed_over(dial: Dial) -> None:
     assert finished["output"] == []
 
 
+async def test_pending_work_is_counted_by_owner(dial: Dial) -> None:
+    """As the SDKs count it: a group a row, and only what was asked for."""
+    work = FakeWork()
+    work.add("e1", "v1", "w-1", "w-2")
+    work.add("e1", "v2", "w-3", "w-4")
+    work.finish("w-4")
+    line = await dial(work=work)
+
+    body = {
+        "group_by_executor_id": True,
+        "group_by_application_version": True,
+        "status": ["PENDING"],
+    }
+    counted = await line.ask("get_workflow_aggregates", body=body)
+
+    assert counted["output"] == [
+        {"group": {"executor_id": "e1", "application_version": "v1"}, "count": 2},
+        {"group": {"executor_id": "e1", "application_version": "v2"}, "count": 1},
+    ]
+
+
+async def test_workflows_are_found_by_id_and_by_age(dial: Dial) -> None:
+    """Finished ones too, until they are deleted."""
+    work = FakeWork()
+    work.add("e1", "v1", "w-1", "w-2", "w-3")
+    work.finish("w-1")
+    work.forget("w-2")
+    line = await dial(work=work)
+
+    async def listed(**body: Any) -> list[tuple[str, str]]:
+        rows = (await line.ask("list_workflows", body=body))["output"]
+        return [(row["WorkflowUUID"], row["Status"]) for row in rows]
+
+    assert await listed(workflow_uuids=["w-1", "w-2"]) == [("w-1", "SUCCESS")]
+    assert await listed(limit=1, sort_desc=True) == [("w-3", "PENDING")]
+    assert await listed(limit=1) == [("w-1", "SUCCESS")]
+
+
 async def test_lazy_work_stays_where_it_is(dial: Dial) -> None:
     """Success says nothing about work: that is what has to be told apart."""
     work = FakeWork(is_lazy=True)

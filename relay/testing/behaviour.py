@@ -1,0 +1,42 @@
+"""What a well-behaved Python executor answers, given what its database holds."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from relay.testing.answers import Failure, Reply
+from relay.testing.work import FakeWork
+
+Request: TypeAlias = Mapping[str, Any]
+"""One request as received: `type`, `request_id` and its fields."""
+
+UNKNOWN: Final = Failure("Unknown message type")
+
+
+def behave(
+    request: Request, info: Mapping[str, Any], work: FakeWork
+) -> Reply | Failure:
+    """
+    The answer of the executor that is called what `info` says.
+
+    An order moves the work of the executor's own version, and only that.
+    """
+    version = info["application_version"]
+    match request:
+        case {"type": "executor_info"}:
+            return Reply(info)
+        case {"type": "recovery", "executor_ids": executor_ids}:
+            work.hand_over(executor_ids, version, info["executor_id"])
+            return Reply({"success": True})
+        case {"type": "exist_pending_workflows", **fields}:
+            pending = work.list_pending(
+                [fields["executor_id"]], [fields["application_version"]]
+            )
+            return Reply({"exist": bool(pending)})
+        case {"type": "list_workflows", "body": body}:
+            return Reply({"output": work.answer_listing(body)})
+        case {"type": "get_workflow_aggregates", "body": body}:
+            return Reply({"output": work.answer_count(body)})
+        case {"type": "retention"}:
+            return Reply({"success": True})
+        case _:
+            return UNKNOWN
