@@ -74,6 +74,10 @@ class Peers(Protocol):
         """Those of one application, one an executor, in no certain order."""
         ...
 
+    def find(self, ref: ExecutorRef) -> Peer | None:
+        """That executor, if it is connected."""
+        ...
+
     def is_online(self, ref: ExecutorRef) -> bool:
         """Whether any socket of that executor is open."""
         ...

@@ -1,59 +1,38 @@
 """One go at one recovery: question, decision, order, question again."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
-from itertools import count
-from typing import Final, TypeVar, assert_never
-
-import structlog
+from itertools import chain, count, islice
+from typing import Any, Final
 
 from relay.clock import Clock
-from relay.dispatch import Peer, Peers
-from relay.errors import (
-    ConnectionLostError,
-    DispatchError,
-    ExecutorBusyError,
-    ExecutorFailedError,
-    ReplyTimeoutError,
-    RequestWithdrawnError,
-    StoreUnavailableError,
-)
+from relay.dispatch import Peers
 from relay.ids import ExecutorId, ExecutorRef
 from relay.liveness.states import ExecutorStatus
-from relay.protocol.messages import RecoveryRequest
 from relay.protocol.sdk import Sdk, capabilities_of
 from relay.records import RecoveryRecord
 from relay.recovery import policy, transitions
-from relay.recovery.bookkeeping import Bookkeeper, Claim
+from relay.recovery.bookkeeping import Bookkeeper, Claim, Settlement
 from relay.recovery.inquiry import Inquiry
+from relay.recovery.losses import LossBook, has_weight
+from relay.recovery.orders import Orders
+from relay.recovery.pacing import Pace
 from relay.recovery.policy import (
-    Acknowledged,
-    BackOff,
     Candidate,
     Finding,
     Finish,
-    Hold,
     NoAnswer,
     Order,
-    OrderOutcome,
-    Refused,
-    Strand,
+    Rest,
     Unanswerable,
-    Unanswered,
-    Undelivered,
     Verify,
-    Wait,
-    Withdrawn,
     WorkRemains,
 )
-from relay.telemetry import Metrics
+from relay.recovery.ports import Agreement
+from relay.recovery.writing import Together, written
 
-logger = structlog.get_logger(__name__)
-
-_T = TypeVar("_T")
-
-_OUTAGE_FIRST: Final = timedelta(seconds=1)
-_OUTAGE_LIMIT: Final = timedelta(seconds=30)
+CHOSEN_AMONG: Final = 16
+"""Executors of the right version among whom the one to be ordered is chosen."""
 
 
 class Attempts:
@@ -67,38 +46,63 @@ class Attempts:
         self,
         *,
         books: Bookkeeper,
+        losses: LossBook,
         inquiry: Inquiry,
+        orders: Orders,
         peers: Peers,
+        agreement: Agreement,
         clock: Clock,
-        metrics: Metrics,
-        order_timeout: timedelta,
         jitter: Callable[[], float],
     ) -> None:
         self._books = books
         self._inquiry = inquiry
+        self._orders = orders
         self._peers = peers
+        self._agreement = agreement
         self._clock = clock
-        self._metrics = metrics
-        self._order_timeout = order_timeout
         self._jitter = jitter
+        self._settling = Together(clock, books.settle)
+        self._weighing = Together(clock, losses.weigh)
+        self._acknowledging = Together(clock, losses.acknowledge)
+        self._pace = Pace(peers)
         self._turns = count()
+        self._looks = count()
 
-    async def run(self, claim: Claim, *, hold: timedelta) -> None:
+    def run(self, claim: Claim, *, hold: timedelta) -> Coroutine[Any, Any, None]:
         """
         Bring one claimed row to rest, or to its end.
+
+        Of several, call all before the first can run: their orders wait for each other.
 
         Args:
             hold: how long no order may be sent yet.
         """
+        self._orders.expect(claim.record)
+        return self._run(claim, hold)
+
+    async def yield_to_another(self, claim: Claim) -> None:
+        """Put a row back because an earlier attempt at its executor still runs."""
+        await self._settle(claim.record, policy.hold_busy())
+
+    async def _run(self, claim: Claim, hold: timedelta) -> None:
+        try:
+            if self._peers.is_online(claim.record.executor):
+                await self._settle(claim.record, policy.hold_online())
+            else:
+                await self._pursue(claim, hold)
+        finally:
+            self._orders.expect_no_more(claim.record)
+
+    async def _pursue(self, claim: Claim, hold: timedelta) -> None:
         record = claim.record
-        if self._peers.is_online(record.executor):
-            await self._settle(record, policy.hold_online())
-            return
         finding = await self._question(record)
-        record = transitions.noted(record, finding)
+        weighed = await self._weigh(record, finding)
+        if weighed is None:
+            return
+        record = weighed
         situation = policy.Situation(
             record=record,
-            candidates=self._list_candidates(record),
+            candidates=self._list_able(record, finding),
             version_policy=claim.version_policy,
             hold=hold,
             unsettled=await self._find_unsettled(record, finding),
@@ -110,65 +114,50 @@ class Attempts:
         else:
             await self._settle(record, decision)
 
-    async def yield_to_another(self, claim: Claim) -> None:
-        """Put a row back because an earlier attempt at its executor still runs."""
-        await self._settle(claim.record, policy.hold_busy())
-
     async def _question(self, record: RecoveryRecord) -> Finding:
-        # After an order without an answer, its target is the one to hear from.
-        prefer = record.target if record.order_deadline is not None else None
-        return policy.presume(self._list_candidates(record)) or await self._inquiry.ask(
-            record, prefer=prefer
-        )
+        application_id = record.executor.application.id
+        async with self._pace.question(application_id):
+            known = policy.presume(self._list_candidates(record))
+            if known is not None:
+                return known
+            # After an order without an answer, its target is the one to hear from.
+            first = record.target if record.order_deadline is not None else None
+            return await self._inquiry.ask(record, first=first)
 
     async def _carry_out(self, before: RecoveryRecord, order: Order) -> None:
-        record = await self._written(
-            lambda: self._books.order(before, order, answer_within=self._order_timeout)
-        )
-        if record is None:
+        placed = await self._orders.place(before, order)
+        if placed is None:
             return
-        outcome = await self._send(record, order)
-        self._metrics.recovery_orders.labels(type(outcome).__name__.lower()).inc()
-        record = transitions.settled(record, before, outcome)
-        decision = policy.judge_outcome(record, outcome, jitter=self._jitter())
-        if isinstance(decision, Verify):
-            finding = await self._verify(record)
-            record = transitions.noted(record, finding)
-            await self._settle(
-                record,
-                policy.judge_verification(
-                    record, order, finding, jitter=self._jitter()
-                ),
-            )
-        else:
+        record = transitions.settled(placed.record, before, placed.outcome)
+        decision = policy.judge_outcome(record, placed.outcome, jitter=self._jitter())
+        if not isinstance(decision, Verify):
             await self._settle(record, decision)
+            return
+        acknowledged = await self._acknowledging.write(record.id, record)
+        if acknowledged is None:
+            return
+        finding = await self._verify(acknowledged)
+        weighed = await self._weigh(acknowledged, finding)
+        if weighed is None:
+            return
+        await self._settle(
+            weighed,
+            policy.judge_verification(weighed, order, finding, jitter=self._jitter()),
+        )
 
-    async def _send(self, record: RecoveryRecord, order: Order) -> OrderOutcome:
-        ref = record.executor
-        peer = self._find_peer(ExecutorRef(ref.application, order.target))
-        if peer is None:
-            return Undelivered(f"executor {order.target} left before it was ordered")
-        try:
-            reply = await peer.ask(
-                RecoveryRequest((ref.executor_id,)),
-                self._order_timeout,
-                still_wanted=lambda: not self._peers.is_online(ref),
-            )
-        except RequestWithdrawnError:
-            return Withdrawn()
-        except ExecutorBusyError as error:
-            return Undelivered(str(error))
-        except (ConnectionLostError, ReplyTimeoutError) as error:
-            return (Unanswered if error.delivered else Undelivered)(str(error))
-        except ExecutorFailedError as error:
-            return Refused(str(error))
-        except DispatchError as error:
-            return Unanswered(str(error))
-        if not reply.success:
-            return Refused(
-                f"executor {order.target} did not succeed, and gave no reason"
-            )
-        return Acknowledged()
+    async def _weigh(
+        self, record: RecoveryRecord, finding: Finding
+    ) -> RecoveryRecord | None:
+        """
+        The row with what was found.
+
+        Returns:
+            `None` when the attempt is over: the crash brake has put the row to rest, or
+            somebody else has changed it.
+        """
+        if not has_weight(record, finding):
+            return transitions.noted(record, finding)
+        return await self._weighing.write(record.id, (record, finding))
 
     async def _verify(self, record: RecoveryRecord) -> Finding:
         finding: Finding = NoAnswer("not asked")
@@ -179,22 +168,16 @@ class Attempts:
                 break
         return finding
 
-    async def _settle(
-        self, record: RecoveryRecord, decision: Finish | Wait | Strand | BackOff | Hold
-    ) -> None:
-        match decision:
-            case Finish():
-                if self._peers.is_online(record.executor):
-                    # It came back while it was asked about: keep its record.
-                    await self._written(
-                        lambda: self._books.rest(record, policy.hold_online())
-                    )
-                else:
-                    await self._written(lambda: self._books.finish(record, decision))
-            case Wait() | Strand() | BackOff() | Hold():
-                await self._written(lambda: self._books.rest(record, decision))
-            case _:
-                assert_never(decision)
+    async def _settle(self, record: RecoveryRecord, decision: Finish | Rest) -> None:
+        if isinstance(decision, Finish):
+            if self._peers.is_online(record.executor):
+                # It came back while it was asked about: keep its record.
+                decision = policy.hold_online()
+            elif decision.is_verified and self._agreement.is_disputed(
+                record.executor.application.id
+            ):
+                decision = policy.doubt(record, jitter=self._jitter())
+        await self._settling.write(record.id, Settlement(record, decision))
 
     async def _find_unsettled(
         self, record: RecoveryRecord, finding: Finding
@@ -211,41 +194,59 @@ class Attempts:
         if isinstance(finding, WorkRemains) and finding.answered_by == record.target:
             return None
         ref = ExecutorRef(record.executor.application, record.target)
-        if peer := self._find_peer(ref):
+        if peer := self._peers.find(ref):
             has_answered = isinstance(finding, Unanswerable) and peer.is_responsive
             is_settled = has_answered or peer.capabilities.recovers_by_reenqueue
             return None if is_settled else record.target
-        executor = await self._written(lambda: self._books.find_executor(ref))
+        executor = await written(self._clock, lambda: self._books.find_executor(ref))
         if executor is None or executor.status is ExecutorStatus.DEAD:
             return None
         sdk = Sdk(executor.language, executor.dbos_version)
         return None if capabilities_of(sdk).recovers_by_reenqueue else record.target
 
-    def _list_candidates(self, record: RecoveryRecord) -> Sequence[Candidate]:
+    def _list_able(
+        self, record: RecoveryRecord, finding: Finding
+    ) -> Sequence[Candidate]:
+        """The candidates that can see the work, as far as that is known."""
+        candidates = self._list_candidates(record)
+        application = record.executor.application
+        if not isinstance(finding, WorkRemains) or not self._agreement.is_disputed(
+            application.id
+        ):
+            return candidates
+        seen_by = ExecutorRef(application, finding.answered_by)
         return [
-            Candidate(
+            candidate
+            for candidate in candidates
+            if self._agreement.may_agree(
+                seen_by, ExecutorRef(application, candidate.executor_id)
+            )
+        ]
+
+    def _list_candidates(self, record: RecoveryRecord) -> Sequence[Candidate]:
+        """
+        Who is connected: everybody, or of many enough to choose from.
+
+        Where hundreds of the right version are, looking at all of them for each death
+        would take longer than everything else.
+        """
+        peers = self._peers.list_peers(record.executor.application.id)
+        start = next(self._looks) % max(1, len(peers))
+        candidates: list[Candidate] = []
+        usable = 0
+        for peer in chain(islice(peers, start, None), islice(peers, start)):
+            if peer.ref.executor_id == record.executor.executor_id:
+                continue
+            candidate = Candidate(
                 executor_id=peer.ref.executor_id,
                 app_version=peer.info.application_version,
                 in_flight=peer.in_flight,
                 is_responsive=peer.is_responsive,
             )
-            for peer in self._peers.list_peers(record.executor.application.id)
-            if peer.ref.executor_id != record.executor.executor_id
-        ]
-
-    def _find_peer(self, ref: ExecutorRef) -> Peer | None:
-        for peer in self._peers.list_peers(ref.application.id):
-            if peer.ref.executor_id == ref.executor_id:
-                return peer
-        return None
-
-    async def _written(self, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Do it, however often the store has to be asked; nothing is lost meanwhile."""
-        pause = _OUTAGE_FIRST
-        while True:
-            try:
-                return await write()
-            except StoreUnavailableError as error:
-                logger.warning("recovery_outcome_held", reason=error.reason)
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, _OUTAGE_LIMIT)
+            candidates.append(candidate)
+            usable += (
+                candidate.is_responsive and candidate.app_version == record.app_version
+            )
+            if usable == CHOSEN_AMONG:
+                break
+        return candidates

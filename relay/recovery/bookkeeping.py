@@ -1,13 +1,13 @@
 """The engine's side of the ledger: rows read and written in short transactions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import timedelta
+from functools import partial
 
 import structlog
 
-from relay.audit import AuditWriter, engine_entry
+from relay.audit import AuditWriter
 from relay.ids import ApplicationId, ExecutorRef, InstanceId, RecoveryId
 from relay.liveness.states import ExecutorStatus
 from relay.records import (
@@ -20,13 +20,17 @@ from relay.records import (
     VersionPolicy,
 )
 from relay.recovery import transitions
-from relay.recovery.policy import BackOff, Finish, Hold, Order, Rest, Strand
+from relay.recovery.losses import hand_on
+from relay.recovery.policy import Finish, Order, Rest, Strand
+from relay.recovery.reports import (
+    entry_of,
+    entry_of_end,
+    find_entry_of_rest,
+    raise_alarm,
+)
 from relay.store import Store, UnitOfWork
 
 logger = structlog.get_logger(__name__)
-
-_SHOWN_IDS: Final = 10
-"""Workflow ids in an audit entry; the row holds up to a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,31 @@ class Claim:
     version_policy: VersionPolicy
 
 
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """What is about to be ordered for a row, in a frame that names so many of them."""
+
+    record: RecoveryRecord
+    order: Order
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an attempt ends: what becomes of its row, which is no longer claimed then."""
+
+    record: RecoveryRecord
+    decision: Finish | Rest
+
+
 class Bookkeeper:
     """
-    Writes what an attempt does, each step in its own transaction.
+    Writes what attempts do, each step in a transaction of its own.
 
-    A method that returns `None` or False found the row changed by somebody else (the
-    executor returned, an operator closed it): the attempt is over, its outcome dropped.
+    Many rows share one where they can: a transaction costs more than all it writes. A
+    row that is missing in what a method returns was changed by somebody else (the
+    executor returned, an operator closed it): its attempt is over, its outcome dropped.
+
     Every method may raise `StoreUnavailableError` and may then be called again: one
     that had been committed after all recognises its own work.
     """
@@ -91,20 +114,29 @@ class Bookkeeper:
         """
         async with self._store.read() as work:
             claimed = await work.recoveries.list_claimed()
-        if all(record.id in running for record in claimed):
+        orphans = {r.id: r for r in claimed if r.id not in running}
+        if not orphans:
             return 0
-        freed = 0
         async with self._store.write() as work:
-            for record in claimed:
-                if record.id in running:
-                    continue
-                after = transitions.orphaned(record, now=work.now)
-                if await self._save(work, after) is None:
-                    continue
-                freed += 1
-                if record.state is RecoveryState.ORDERED:
-                    await self._note(work, "recovery.fail", after, reason=after.reason)
-        return freed
+            freed = await self._save(
+                work,
+                [transitions.orphaned(r, now=work.now) for r in orphans.values()],
+            )
+            await self._audit.record(
+                work,
+                *(
+                    entry_of(
+                        "recovery.fail",
+                        after,
+                        AuditStatus.FAILURE,
+                        now=work.now,
+                        reason=after.reason,
+                    )
+                    for after in freed.values()
+                    if orphans[after.id].state is RecoveryState.ORDERED
+                ),
+            )
+        return len(freed)
 
     async def find_executor(self, ref: ExecutorRef) -> ExecutorRecord | None:
         """The row of an executor."""
@@ -112,117 +144,150 @@ class Bookkeeper:
             return await work.executors.find(ref.key)
 
     async def order(
-        self, record: RecoveryRecord, order: Order, *, answer_within: timedelta
-    ) -> RecoveryRecord | None:
-        """Record that `order` is about to be written, if the executor is DEAD still."""
-        async with self._store.write() as work:
-            if await self._find_dead(work, record) is None:
-                return None
-            current = await work.recoveries.find(record.id)
-            if current is not None and self._is_own_order(current, record):
-                return current
-            after = await self._save(
-                work,
-                transitions.ordered(record, order, timeout=answer_within, now=work.now),
-            )
-            if after is not None:
-                await self._note(
-                    work,
-                    "recovery.order",
-                    after,
-                    AuditStatus.SUCCESS,
-                    target_version=order.app_version,
-                )
-            return after
+        self, orderings: Sequence[Ordering], *, answer_within: timedelta
+    ) -> Mapping[RecoveryId, RecoveryRecord]:
+        """
+        Record that orders are about to be sent.
 
-    async def rest(self, record: RecoveryRecord, rest: Rest) -> RecoveryRecord | None:
-        """Put the row to rest; the claim ends."""
+        Returns:
+            The rows whose executor may be named, as they are now: it is DEAD still, and
+            the row as it was read.
+        """
         async with self._store.write() as work:
-            after = await self._save(
-                work, transitions.rested(record, rest, now=work.now)
-            )
-            if after is None:
-                return None
-            if isinstance(rest, Strand):
-                if record.state is not RecoveryState.STRANDED:
-                    await self._note(work, "recovery.strand", after, reason=rest.reason)
-                    work.after_commit(lambda: raise_alarm("recovery_stranded", after))
-            elif isinstance(rest, Hold):
-                if record.state is RecoveryState.ORDERED:
-                    await self._note(
-                        work,
-                        "recovery.release",
-                        after,
-                        AuditStatus.SUCCESS,
-                        reason=rest.reason,
+            dead = await self._find_dead(work, [o.record for o in orderings])
+            current = await work.recoveries.find_many(dead)
+            recorded = {
+                o.record.id: current[o.record.id]
+                for o in orderings
+                if o.record.id in current
+                and self._is_own_order(current[o.record.id], o.record)
+            }
+            ordered = await self._save(
+                work,
+                [
+                    transitions.ordered(
+                        o.record, o.order, timeout=answer_within, now=work.now
                     )
-            elif record.state is RecoveryState.ORDERED or (
-                # A question that fails for an hour is told once.
-                isinstance(rest, BackOff) and rest.reason != record.reason
-            ):
-                await self._note(work, "recovery.fail", after, reason=rest.reason)
-            return after
-
-    async def finish(self, record: RecoveryRecord, finish: Finish) -> bool:
-        """Close the row as DONE; if that is proven, delete the executor's record."""
-        async with self._store.write() as work:
-            dead = await self._find_dead(work, record)
-            if dead is None:
-                return False
-            after = await self._save(
-                work, transitions.finished(record, finish, now=work.now)
+                    for o in orderings
+                    if o.record.id in dead and o.record.id not in recorded
+                ],
             )
-            if after is None:
-                return False
-            await self._note(
+            await hand_on(work, ordered.values())
+            await self._audit.record(
                 work,
-                "recovery.verify",
-                after,
-                AuditStatus.SUCCESS if finish.is_verified else AuditStatus.FAILURE,
-                is_verified=finish.is_verified,
-                reason=after.reason,
+                *(
+                    entry_of(
+                        "recovery.order",
+                        ordered[o.record.id],
+                        AuditStatus.SUCCESS,
+                        now=work.now,
+                        target_version=o.order.app_version,
+                        batch_size=o.batch_size if o.batch_size > 1 else None,
+                    )
+                    for o in orderings
+                    if o.record.id in ordered
+                ),
             )
-            if not finish.is_verified:
-                work.after_commit(lambda: raise_alarm("recovery_unverified", after))
-            elif dead.app_version == record.app_version:
-                # Of another version nothing was asked: its work may still be pending.
-                await self._delete(work, after)
-            return True
+            return recorded | ordered
 
-    async def _delete(self, work: UnitOfWork, record: RecoveryRecord) -> None:
-        if not await work.executors.delete_dead(record.executor.key, record.epoch):
-            raise AssertionError("a locked row of a DEAD executor has changed")
-        await work.tombstones.insert(
-            TombstoneRecord(
-                executor=record.executor,
-                app_version=record.app_version,
-                recovery_id=record.id,
-                deleted_at=work.now,
-            )
+    async def settle(
+        self, settlements: Sequence[Settlement]
+    ) -> Mapping[RecoveryId, RecoveryRecord]:
+        """
+        End attempts: put their rows to rest, or close them as DONE.
+
+        Where an end is proven, the executor's record is deleted.
+
+        Returns:
+            The rows that were written, as they are now.
+        """
+        async with self._store.write() as work:
+            dead = await self._find_dead(work, [s.record for s in settlements])
+            valid = [s for s in settlements if s.record.id in dead]
+            saved = await self._save(work, [_settled(s, work) for s in valid])
+            entries: list[AuditEntry] = []
+            deaths: list[RecoveryRecord] = []
+            for settlement in valid:
+                before, decision = settlement.record, settlement.decision
+                after = saved.get(before.id)
+                if after is None:
+                    continue
+                match decision:
+                    case Finish():
+                        entries.append(entry_of_end(after, decision, now=work.now))
+                        if not decision.is_verified:
+                            _alarm_after(work, "recovery_unverified", after)
+                        elif dead[before.id].app_version == after.app_version:
+                            # Of another version nothing was asked: its work may still
+                            # be pending.
+                            deaths.append(after)
+                            entries.append(
+                                entry_of(
+                                    "executor.delete",
+                                    after,
+                                    AuditStatus.SUCCESS,
+                                    now=work.now,
+                                )
+                            )
+                    case _:
+                        entry = find_entry_of_rest(
+                            before, after, decision, now=work.now
+                        )
+                        if entry is not None:
+                            entries.append(entry)
+                        if isinstance(decision, Strand) and entry is not None:
+                            _alarm_after(work, "recovery_stranded", after)
+            await self._delete(work, deaths)
+            await self._audit.record(work, *entries)
+            return saved
+
+    async def _delete(
+        self, work: UnitOfWork, records: Sequence[RecoveryRecord]
+    ) -> None:
+        deleted = await work.executors.delete_dead(
+            [(record.executor.key, record.epoch) for record in records]
         )
-        await self._note(work, "executor.delete", record, AuditStatus.SUCCESS)
+        if len(deleted) != len(records):
+            raise AssertionError("a locked row of a DEAD executor has changed")
+        await work.tombstones.insert_many(
+            [
+                TombstoneRecord(
+                    executor=record.executor,
+                    app_version=record.app_version,
+                    recovery_id=record.id,
+                    deleted_at=work.now,
+                )
+                for record in records
+            ]
+        )
 
     async def _find_dead(
-        self, work: UnitOfWork, record: RecoveryRecord
-    ) -> ExecutorRecord | None:
+        self, work: UnitOfWork, records: Sequence[RecoveryRecord]
+    ) -> Mapping[RecoveryId, ExecutorRecord]:
         """
-        The executor's row, locked, if it is still about this death.
+        The executors' rows, locked, by the recovery that is about this death of theirs.
 
-        Otherwise the recovery is closed as RETURNED, unless somebody else has closed it
-        already. Locks are taken in the store's order: a tombstone refers to the
-        application, so that comes first.
+        The other recoveries are closed as RETURNED, unless somebody else has closed
+        them already.
+
+        Locks are taken in the store's order: a tombstone refers to the application, so
+        that comes first; the rows of executors keep the monitor from touching the
+        recoveries, which come last.
         """
-        await work.applications.lock_settings({record.executor.application.id})
-        key = record.executor.key
-        executor = (await work.executors.lock([key])).get(key)
-        if (
-            executor is not None
+        await work.applications.lock_settings(
+            {record.executor.application.id for record in records}
+        )
+        executors = await work.executors.lock([r.executor.key for r in records])
+        dead = {
+            record.id: executor
+            for record in records
+            if (executor := executors.get(record.executor.key)) is not None
             and executor.status is ExecutorStatus.DEAD
             and executor.epoch == record.epoch
-        ):
-            return executor
-        await self._save(work, transitions.returned(record, now=work.now))
-        return None
+        }
+        alive = [record for record in records if record.id not in dead]
+        await self._save(work, [transitions.returned(r, now=work.now) for r in alive])
+        return dead
 
     def _is_own_order(self, current: RecoveryRecord, before: RecoveryRecord) -> bool:
         """Whether `current` is what an earlier try of ours made of `before`."""
@@ -233,65 +298,33 @@ class Bookkeeper:
         )
 
     async def _save(
-        self, work: UnitOfWork, record: RecoveryRecord
-    ) -> RecoveryRecord | None:
-        if not await work.recoveries.save(record, expected_revision=record.revision):
-            logger.info(
-                "recovery_outcome_dropped",
-                recovery_id=record.id,
-                executor_id=record.executor.executor_id,
-                state=record.state.value,
+        self, work: UnitOfWork, records: Sequence[RecoveryRecord]
+    ) -> dict[RecoveryId, RecoveryRecord]:
+        """The rows that were written, as they are now, in the order of `records`."""
+        saved = await work.recoveries.save_many(records)
+        for record in records:
+            if record.id not in saved:
+                logger.info(
+                    "recovery_outcome_dropped",
+                    recovery_id=record.id,
+                    executor_id=record.executor.executor_id,
+                    state=record.state.value,
+                )
+        return {
+            record.id: replace(
+                record, revision=record.revision + 1, updated_at=work.now
             )
-            return None
-        return replace(record, revision=record.revision + 1, updated_at=work.now)
-
-    async def _note(
-        self,
-        work: UnitOfWork,
-        operation: str,
-        record: RecoveryRecord,
-        status: AuditStatus = AuditStatus.FAILURE,
-        **details: object,
-    ) -> None:
-        await self._audit.record(
-            work, _entry(operation, record, status, work.now, details)
-        )
+            for record in records
+            if record.id in saved
+        }
 
 
-def _entry(
-    operation: str,
-    record: RecoveryRecord,
-    status: AuditStatus,
-    now: datetime,
-    details: dict[str, object],
-) -> AuditEntry:
-    facts = {
-        "app_version": record.app_version,
-        "state": record.state.value,
-        "attempt": record.attempts,
-        "target": record.target,
-        "pending_count": record.pending_count,
-        "pending_ids": list(record.pending_ids[:_SHOWN_IDS]),
-        "elapsed_seconds": round((now - record.opened_at).total_seconds(), 3),
-        **details,
-    }
-    entry = engine_entry(
-        operation, record.executor, status=status, recovery_id=record.id
-    )
-    known = {name: value for name, value in facts.items() if value is not None}
-    return replace(entry, details={**entry.details, **known})
+def _settled(settlement: Settlement, work: UnitOfWork) -> RecoveryRecord:
+    record, decision = settlement.record, settlement.decision
+    if isinstance(decision, Finish):
+        return transitions.finished(record, decision, now=work.now)
+    return transitions.rested(record, decision, now=work.now)
 
 
-def raise_alarm(event: str, record: RecoveryRecord) -> None:
-    """One ERROR a row that will not go on by itself."""
-    application = record.executor.application
-    logger.error(
-        event,
-        organization=application.organization,
-        application=application.name,
-        executor_id=record.executor.executor_id,
-        app_version=record.app_version,
-        recovery_id=record.id,
-        pending_count=record.pending_count,
-        reason=record.reason,
-    )
+def _alarm_after(work: UnitOfWork, event: str, record: RecoveryRecord) -> None:
+    work.after_commit(partial(raise_alarm, event, record))

@@ -13,11 +13,14 @@ from relay.audit import AuditWriter
 from relay.clock import Clock
 from relay.dispatch import Dispatcher, Peers
 from relay.errors import StoreUnavailableError
-from relay.ids import ApplicationId, InstanceId
+from relay.ids import ApplicationId, ExecutorId, InstanceId
 from relay.records import RecoveryRecord
 from relay.recovery.attempt import Attempts
 from relay.recovery.bookkeeping import Bookkeeper, Claim
 from relay.recovery.inquiry import Inquiry
+from relay.recovery.losses import LossBook
+from relay.recovery.orders import Orders
+from relay.recovery.ports import BELIEVING, Agreement
 from relay.recovery.survey import SURVEY_INTERVAL, Survey
 from relay.settings import RelaySettings
 from relay.store import Store
@@ -26,16 +29,23 @@ from relay.telemetry import Metrics
 
 logger = structlog.get_logger(__name__)
 
-ATTEMPTS_AT_ONCE: Final = 128
-"""Attempts in flight; they mostly wait for executors."""
-
-APPLICATION_SHARE: Final = 32
+APPLICATION_SHARE: Final = 128
 """
 Attempts in flight after which no more rows of an application are claimed.
 
-If its executors hang with an order each attempt takes minutes, and those of the other
-applications must not wait for that. An application can have as many again at once,
-because one turn claims that many rows before it counts.
+Enough for full orders, few enough that even an executor that bears one request at a
+time answers the questions of all of them before the last one gives up. If its executors
+hang with an order, each attempt takes minutes, and those of the other applications must
+not wait for that. An application can have as many again, because one turn claims that
+many rows before it counts.
+"""
+
+ATTEMPTS_AT_ONCE: Final = 1024
+"""
+Attempts in flight after which only applications without any get more.
+
+They mostly wait for executors. So several applications that hang can take all the room
+there is from each other, and none from those that do not.
 """
 
 _POLL: Final = timedelta(seconds=1)
@@ -61,6 +71,7 @@ class RecoveryEngine:
         clock: Clock,
         metrics: Metrics,
         instance_id: InstanceId,
+        agreement: Agreement = BELIEVING,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._clock = clock
@@ -69,16 +80,24 @@ class RecoveryEngine:
         self._books = Bookkeeper(store, audit, instance_id=instance_id)
         self._attempts = Attempts(
             books=self._books,
-            inquiry=Inquiry(dispatcher),
+            losses=LossBook(store, audit, instance_id=instance_id),
+            inquiry=Inquiry(dispatcher, agreement=agreement),
+            orders=Orders(
+                books=self._books,
+                peers=peers,
+                clock=clock,
+                metrics=metrics,
+                answer_within=settings.order_timeout,
+            ),
             peers=peers,
+            agreement=agreement,
             clock=clock,
-            metrics=metrics,
-            order_timeout=settings.order_timeout,
             jitter=jitter,
         )
         self._survey = Survey(store=store, audit=audit, peers=peers, metrics=metrics)
         self._woken = asyncio.Event()
         self._running: dict[asyncio.Task[None], RecoveryRecord] = {}
+        self._attempted: Counter[tuple[ApplicationId, ExecutorId]] = Counter()
         self._orders_from: float | None = None
         self._next_survey = float("-inf")
 
@@ -117,14 +136,13 @@ class RecoveryEngine:
             )
             await self._books.release_orphans({r.id for r in self._running.values()})
             await self._survey.run()
-        free = ATTEMPTS_AT_ONCE - len(self._running)
         due_in = await self._books.find_due_in()
-        if free <= 0 or due_in is None:
+        if due_in is None:
             return _POLL
         if due_in > timedelta(0):
             return min(due_in, _POLL)
         claims = await self._books.claim(
-            min(free, APPLICATION_SHARE), except_applications=self._list_busy()
+            APPLICATION_SHARE, except_applications=self._list_busy()
         )
         for claim in claims:
             self._begin(claim, tasks, orders_from)
@@ -135,20 +153,26 @@ class RecoveryEngine:
     def _list_busy(self) -> Collection[ApplicationId]:
         """The applications that have their share of the attempts."""
         attempts = Counter(r.executor.application.id for r in self._running.values())
-        return [id_ for id_, number in attempts.items() if number >= APPLICATION_SHARE]
+        is_crowded = len(self._running) >= ATTEMPTS_AT_ONCE
+        share = 1 if is_crowded else APPLICATION_SHARE
+        return [id_ for id_, number in attempts.items() if number >= share]
 
     def _begin(self, claim: Claim, tasks: TaskSet, orders_from: float) -> None:
         record = claim.record
         # An order of an earlier death, or of a row that was woken since, may be out.
-        if any(r.executor == record.executor for r in self._running.values()):
+        if self._attempted[record.executor.key]:
             work = self._attempts.yield_to_another(claim)
         else:
             hold = timedelta(seconds=orders_from - self._clock.monotonic())
             work = self._attempts.run(claim, hold=hold)
         task = tasks.spawn(work, name=record.id)
         self._running[task] = record
+        self._attempted[record.executor.key] += 1
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+        key = self._running.pop(task).executor.key
+        self._attempted[key] -= 1
+        if not self._attempted[key]:
+            del self._attempted[key]
         self.wake()

@@ -1,5 +1,6 @@
 """The question: does a dead executor still own pending work of its version?"""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -21,6 +22,7 @@ from relay.recovery.policy import (
     Unanswerable,
     WorkRemains,
 )
+from relay.recovery.ports import BELIEVING, Agreement
 
 LISTING_LIMIT: Final = 101
 """One more than is shown, so that "more than 100" can be told from 100."""
@@ -34,20 +36,24 @@ class Inquiry:
     Asks any executor of the application, whatever its own version.
 
     That all of them read the same database is taken for granted here, and here only: an
-    executor on another one would truly see nothing pending, and be believed.
+    executor on another one would truly see nothing pending, and be believed. So those
+    come first that were found to read what the others read.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, *, agreement: Agreement = BELIEVING
+    ) -> None:
         self._dispatcher = dispatcher
+        self._agreement = agreement
 
     async def ask(
-        self, record: RecoveryRecord, *, prefer: ExecutorId | None = None
+        self, record: RecoveryRecord, *, first: ExecutorId | None = None
     ) -> Finding:
         """
         What a connected executor knows about the work of this recovery.
 
         Args:
-            prefer: who is asked first, if connected and responsive.
+            first: who is asked before all others, if connected and responsive.
         """
         request = ExistPendingWorkflowsRequest(
             record.executor.executor_id, record.app_version
@@ -58,7 +64,8 @@ class Inquiry:
                 request,
                 _QUESTION_TIMEOUT,
                 attempt_timeout=_TRY_TIMEOUT,
-                prefer=lambda peer: peer.ref.executor_id != prefer,
+                prefer=self._rank,
+                first=first,
             )
         except NoExecutorError:
             return NobodyToAsk()
@@ -71,6 +78,9 @@ class Inquiry:
             return NothingPending(answered_by)
         return await self._count(record, peer)
 
+    def _rank(self, peer: Peer) -> int:
+        return 0 if self._agreement.is_compared(peer.ref) else 1
+
     async def _count(self, record: RecoveryRecord, peer: Peer) -> WorkRemains:
         """How much remains and what, as far as `peer` can list it."""
         answered_by = peer.ref.executor_id
@@ -82,7 +92,7 @@ class Inquiry:
         if not own:
             # Older SDKs scope or filter otherwise; the question itself was answered.
             return WorkRemains(answered_by, None, ())
-        return WorkRemains(answered_by, len(own), tuple(row.id for row in own[:100]))
+        return _remaining(answered_by, own)
 
     async def _infer(self, record: RecoveryRecord) -> Finding:
         """The answer of SDKs that do not know the question but can list workflows."""
@@ -92,6 +102,7 @@ class Inquiry:
                 _listing(record),
                 _QUESTION_TIMEOUT,
                 attempt_timeout=_TRY_TIMEOUT,
+                prefer=self._rank,
             )
         except NoExecutorError:
             return NobodyToAsk()
@@ -102,8 +113,7 @@ class Inquiry:
         answered_by = peer.ref.executor_id
         own = [row for row in rows if _is_owned(row, record)]
         if own:
-            ids = tuple(row.id for row in own[:100])
-            return WorkRemains(answered_by, len(own), ids)
+            return _remaining(answered_by, own)
         # Rows of others mean that the filter was not understood: the dead executor's
         # work may stand beyond the limit.
         return Unanswerable() if rows else NothingPending(answered_by)
@@ -116,6 +126,16 @@ def _listing(record: RecoveryRecord) -> ListWorkflowsRequest:
         statuses=(WorkflowStatus.PENDING,),
         limit=LISTING_LIMIT,
         application=record.executor.application.name,
+    )
+
+
+def _remaining(answered_by: ExecutorId, own: Sequence[WorkflowSummary]) -> WorkRemains:
+    shown = own[: LISTING_LIMIT - 1]
+    return WorkRemains(
+        answered_by,
+        len(own),
+        tuple(row.id for row in shown),
+        {row.id: row.name for row in shown if row.name},
     )
 
 

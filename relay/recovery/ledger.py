@@ -1,6 +1,6 @@
 """The operator's side of the ledger: look, retry, abandon, ask for a recovery."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,11 +10,8 @@ from relay.errors import ConflictError, InvalidInputError, NotFoundError
 from relay.ids import (
     ApplicationRef,
     AppVersion,
-    ConnectionId,
-    Epoch,
     ExecutorId,
     ExecutorRef,
-    InstanceId,
     RecoveryId,
     new_id,
 )
@@ -25,12 +22,13 @@ from relay.records import (
     AuditRecord,
     AuditStatus,
     AuditSubject,
-    ExecutorRecord,
     RecoveryRecord,
     RecoveryState,
     application_target,
 )
 from relay.recovery import transitions
+from relay.recovery.opening import dead_row
+from relay.recovery.suspects import Suspect, find_suspects
 from relay.store import Store, UnitOfWork
 
 REASON_LIMIT_CHARS: Final = 1000
@@ -55,6 +53,7 @@ class RecoveryStory:
 
     record: RecoveryRecord
     entries: Sequence[AuditRecord]
+    suspects: Sequence[Suspect]
 
 
 class Ledger:
@@ -107,7 +106,15 @@ class Ledger:
             record = await _get(work, recovery_id, application)
             entries = await work.audit.list_by_recovery(recovery_id)
             before = await _find_loss(work, record, entries)
-        return RecoveryStory(record, [*before, *entries])
+            suspects = await find_suspects(work, [record])
+        return RecoveryStory(record, [*before, *entries], suspects[record.id])
+
+    async def find_suspects(
+        self, records: Collection[RecoveryRecord]
+    ) -> Mapping[RecoveryId, Sequence[Suspect]]:
+        """The suspects of the crash brake in each of these recoveries; maybe none."""
+        async with self._store.read() as work:
+            return await find_suspects(work, records)
 
     async def identify(self, beginning: str) -> RecoveryId:
         """
@@ -149,6 +156,8 @@ class Ledger:
         """
         Make an open recovery due now, as if for the first time.
 
+        If the crash brake slowed it down, its suspects are counted anew.
+
         Raises:
             NotFoundError: there is no such recovery.
             ConflictError: it is closed, or being worked on at this moment.
@@ -160,6 +169,9 @@ class Ledger:
                     f"recovery {recovery_id} is being worked on at this moment"
                 )
             after = await _save(work, transitions.released(record, now=work.now))
+            await work.workflow_losses.forget(
+                record.executor.application.id, record.suspect_ids
+            )
             await self._note(
                 work, after, "recovery.release", by, source_ip, was=record.state.value
             )
@@ -238,7 +250,7 @@ class Ledger:
                 raise NotFoundError("application", application.name)
             known = (await work.executors.lock([ref.key])).get(ref.key)
             if known is None:
-                known = _unknown_dead(ref, app_version, work.now)
+                known = dead_row(ref, app_version, work.now)
                 await work.executors.insert(known)
             elif known.status is not ExecutorStatus.DEAD:
                 raise ConflictError(
@@ -254,6 +266,7 @@ class Ledger:
                 executor=ref,
                 app_version=app_version,
                 epoch=known.epoch,
+                lost_at=None,
                 now=work.now,
             )
             await work.recoveries.insert(record)
@@ -358,29 +371,3 @@ def _check_identity(location: str, text: str) -> None:
 def _check_printable(location: str, text: str) -> None:
     if not text.isprintable():
         raise InvalidInputError(location, "must hold printable characters only")
-
-
-def _unknown_dead(
-    ref: ExecutorRef, app_version: AppVersion, now: datetime
-) -> ExecutorRecord:
-    return ExecutorRecord(
-        ref=ref,
-        app_version=app_version,
-        hostname=None,
-        language=None,
-        dbos_version=None,
-        metadata=None,
-        status=ExecutorStatus.DEAD,
-        status_since=now,
-        created_at=now,
-        last_seen_at=now,
-        peer_address="",
-        owner=InstanceId(""),
-        epoch=Epoch(1),
-        connection_id=ConnectionId(""),
-        grace_started_at=None,
-        grace_is_fault=False,
-        dead_after=None,
-        unseen_starts=0,
-        last_error=None,
-    )

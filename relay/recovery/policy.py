@@ -7,8 +7,8 @@ out. Chance is handed in as `jitter` (0 ≤ jitter < 1), time not at all: decisi
 spans, and the store adds them to its own clock.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias, assert_never
 
@@ -63,11 +63,13 @@ class WorkRemains:
     The dead executor still owns pending work.
 
     `count` is `None` when the listing failed; the first ids may be fewer than it.
+    `names` are those of their workflows, as far as the executor told them.
     """
 
     answered_by: ExecutorId
     count: int | None
     ids: tuple[WorkflowId, ...]
+    names: Mapping[WorkflowId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +301,27 @@ def hold_busy() -> Hold:
     return Hold(BUSY_PAUSE, "an earlier attempt has not ended yet")
 
 
+def doubt(record: RecoveryRecord, *, jitter: float) -> BackOff:
+    """Nothing is pending in the database of an executor whose word does not count."""
+    reason = "executors of the application read different databases"
+    return back_off(record, reason, jitter=jitter)
+
+
 def back_off(record: RecoveryRecord, reason: str, *, jitter: float) -> BackOff:
     """One more failure: at most 1 s, doubling to 60 s, with full jitter."""
     doublings = min(record.failures, 16)
     return BackOff(min(BACKOFF_FIRST * 2**doublings, BACKOFF_LIMIT) * jitter, reason)
+
+
+def may_share_an_order(record: RecoveryRecord) -> bool:
+    """
+    Whether one order may name this executor together with others.
+
+    Once only. One row that breaks fails the call for all of them, and nobody can tell
+    which one it was: whoever was ordered before, with whatever outcome, goes alone, and
+    so does whoever holds a suspect of the crash brake.
+    """
+    return record.attempts == 0 and not record.suspect_ids
 
 
 def choose_target(situation: Situation) -> Order | None:

@@ -16,7 +16,7 @@ from relay.records import (
     RecoveryRecord,
     RecoveryState,
 )
-from relay.recovery.bookkeeping import raise_alarm
+from relay.recovery.reports import raise_alarm
 from relay.store import Store
 from relay.telemetry import Metrics
 

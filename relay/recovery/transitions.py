@@ -11,6 +11,7 @@ from typing import assert_never
 
 from relay.ids import AppVersion, Epoch, ExecutorRef, RecoveryId
 from relay.records import RecoveryRecord, RecoveryState
+from relay.recovery import brake
 from relay.recovery.policy import (
     Acknowledged,
     BackOff,
@@ -41,9 +42,15 @@ def open_recovery(
     executor: ExecutorRef,
     app_version: AppVersion,
     epoch: Epoch,
+    lost_at: datetime | None,
     now: datetime,
 ) -> RecoveryRecord:
-    """The row of a new death, due at once."""
+    """
+    The row of a new death, due at once.
+
+    Args:
+        lost_at: when the executor's last connection ended, if that is known.
+    """
     return RecoveryRecord(
         id=recovery_id,
         executor=executor,
@@ -52,6 +59,7 @@ def open_recovery(
         state=RecoveryState.READY,
         revision=0,
         opened_at=now,
+        lost_at=lost_at,
         updated_at=now,
         next_attempt_at=now,
         attempts=0,
@@ -60,8 +68,11 @@ def open_recovery(
         target=None,
         ordered_at=None,
         order_deadline=None,
+        acknowledged_at=None,
         pending_count=None,
         pending_ids=(),
+        suspect_ids=(),
+        brake_level=0,
         tried_versions=(),
         reason=None,
         is_verified=None,
@@ -95,6 +106,7 @@ def ordered(
         ordered_at=now,
         order_deadline=now + timeout,
         tried_versions=(*tried, order.app_version) if order.is_foreign else tried,
+        brake_level=record.brake_level + 1 if record.suspect_ids else 0,
         next_attempt_at=None,
         reason=None,
     )
@@ -122,14 +134,30 @@ def settled(
                 ordered_at=before.ordered_at,
                 order_deadline=before.order_deadline,
                 tried_versions=before.tried_versions,
+                brake_level=before.brake_level,
             )
         case _:
             assert_never(outcome)
 
 
+def acknowledged(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """The target of the order says that it has taken the work over."""
+    return replace(record, order_deadline=None, acknowledged_at=now)
+
+
 def rested(record: RecoveryRecord, rest: Rest, *, now: datetime) -> RecoveryRecord:
-    """The attempt is over, the row stays open and belongs to nobody."""
+    """
+    The attempt is over, the row stays open and belongs to nobody.
+
+    A row with suspects rests as BRAKED unless it waits for an executor, and after an
+    order in any case, as long as the brake says.
+    """
     free = replace(record, claimed_by=None, reason=rest.reason)
+    is_braked = bool(record.suspect_ids)
+    was_ordered = record.state is RecoveryState.ORDERED
+    # A hold after an order means that the executor is back, and the row at its end.
+    if is_braked and was_ordered and not isinstance(rest, Hold):
+        return _spaced(free, now=now)
     match rest:
         case Wait():
             return replace(
@@ -145,12 +173,16 @@ def rested(record: RecoveryRecord, rest: Rest, *, now: datetime) -> RecoveryReco
         case BackOff(delay=delay):
             return replace(
                 free,
-                state=RecoveryState.BACKOFF,
+                state=RecoveryState.BRAKED if is_braked else RecoveryState.BACKOFF,
                 next_attempt_at=now + delay,
                 failures=record.failures + 1,
             )
         case Hold(delay=delay):
-            return replace(free, state=RecoveryState.READY, next_attempt_at=now + delay)
+            return replace(
+                free,
+                state=RecoveryState.BRAKED if is_braked else RecoveryState.READY,
+                next_attempt_at=now + delay,
+            )
         case _:
             assert_never(rest)
 
@@ -188,6 +220,8 @@ def released(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
         next_attempt_at=now,
         failures=0,
         tried_versions=(),
+        suspect_ids=(),
+        brake_level=0,
         reason=None,
     )
 
@@ -199,15 +233,23 @@ def orphaned(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
     The order, if there was one, may have been carried out: the deadline stays, and the
     next attempt starts with the question like every other.
     """
-    if record.state is RecoveryState.ORDERED:
-        return replace(
-            record,
-            state=RecoveryState.BACKOFF,
-            claimed_by=None,
-            next_attempt_at=now,
-            reason="the attempt ended while its order was out",
-        )
-    return replace(record, claimed_by=None)
+    free = replace(record, claimed_by=None)
+    if record.state is not RecoveryState.ORDERED:
+        return free
+    after = replace(free, reason="the attempt ended while its order was out")
+    if record.suspect_ids:
+        return _spaced(after, now=now)
+    return replace(after, state=RecoveryState.BACKOFF, next_attempt_at=now)
+
+
+def _spaced(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """A braked row after an order, whatever became of that."""
+    return replace(
+        record,
+        state=RecoveryState.BRAKED,
+        next_attempt_at=now + brake.spacing(record.brake_level),
+        failures=0,
+    )
 
 
 def _closed(

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from relay.dispatch import Dispatcher
+from relay.dispatch.dispatcher import COMPARED_AT_ONCE
 from relay.errors import (
     ConnectionLostError,
     ExecutorBusyError,
@@ -88,6 +89,47 @@ async def test_least_busy_executor_is_asked(room: Room) -> None:
 
     assert await room.ask() == "idle"
     assert busy.requests == []
+
+
+async def test_few_of_hundreds_are_compared(room: Room) -> None:
+    """The least busy among a part of them is asked, each time of another part."""
+    for number in range(3 * COMPARED_AT_ONCE):
+        room.connect(f"busy-{number}", in_flight=5)
+    room.connect("idle")
+
+    answered_by = [await room.ask() for _ in range(COMPARED_AT_ONCE)]
+
+    assert len(set(answered_by)) > COMPARED_AT_ONCE / 2
+
+
+async def test_everybody_of_hundreds_is_tried_once(room: Room) -> None:
+    """The only one who knows the message is found, and the silent come last."""
+    number = 2 * COMPARED_AT_ONCE + 10
+    crowd = [room.connect(f"old-{n}", is_responsive=n % 2 == 0) for n in range(number)]
+    for peer in crowd:
+        peer.on(ExecutorInfoRequest, failing(unknown(peer.ref.executor_id)))
+    del crowd[9].behaviours[ExecutorInfoRequest]
+
+    assert await room.ask() == "old-9"
+    assert {len(peer.requests) for peer in crowd[::2]} == {1}
+    assert max(len(peer.requests) for peer in crowd) == 1
+
+
+async def test_wanted_executor_of_hundreds_is_asked_first(room: Room) -> None:
+    """However busy it is; unless it is silent, and then it is asked last."""
+    crowd = [room.connect(f"e-{n}", in_flight=n) for n in range(3 * COMPARED_AT_ONCE)]
+    wanted = crowd[-1]
+
+    async def ask() -> str:
+        peer, _ = await room.dispatcher.ask_any(
+            SHOP, QUESTION, MINUTE, first=wanted.ref.executor_id
+        )
+        return peer.ref.executor_id
+
+    assert await ask() == wanted.ref.executor_id
+    wanted.is_responsive = False
+    assert await ask() != wanted.ref.executor_id
+    assert len(wanted.requests) == 1
 
 
 async def test_silent_executor_is_asked_last(room: Room) -> None:

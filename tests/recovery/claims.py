@@ -1,5 +1,6 @@
 """Rows of the ledger in the hands of an attempt."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from relay.ids import (
@@ -7,12 +8,14 @@ from relay.ids import (
     Epoch,
     ExecutorId,
     InstanceId,
+    RecoveryId,
 )
 from relay.liveness.states import ExecutorStatus
 from relay.records import (
     RecoveryRecord,
 )
-from relay.recovery.policy import Order
+from relay.recovery.bookkeeping import Ordering, Settlement
+from relay.recovery.policy import Finish, Order, Rest
 from tests.recovery.records import (
     ME,
     V1,
@@ -30,24 +33,54 @@ async def claim_one(stage: Stage, instance_id: InstanceId = ME) -> RecoveryRecor
     return claim.record
 
 
+async def claim_all(stage: Stage) -> list[RecoveryRecord]:
+    return [claim.record for claim in await stage.make_books().claim(100)]
+
+
 async def order_one(stage: Stage) -> RecoveryRecord:
     record = await claim_one(stage)
-    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+    ordered = await order(stage, record)
     assert ordered is not None
     return ordered
 
 
+async def order(stage: Stage, record: RecoveryRecord) -> RecoveryRecord | None:
+    """Record an order that names nobody else."""
+    return (await order_all(stage, [record])).get(record.id)
+
+
+async def order_all(
+    stage: Stage, records: Sequence[RecoveryRecord]
+) -> Mapping[RecoveryId, RecoveryRecord]:
+    """Record an order that names all of them."""
+    return await stage.make_books().order(
+        [Ordering(record, ORDER, batch_size=len(records)) for record in records],
+        answer_within=MINUTE,
+    )
+
+
+async def settle(
+    stage: Stage, record: RecoveryRecord, decision: Finish | Rest
+) -> RecoveryRecord | None:
+    """End an attempt, together with nobody else's."""
+    written = await stage.make_books().settle([Settlement(record, decision)])
+    return written.get(record.id)
+
+
 async def change_executor(
     stage: Stage,
+    name: str = "dead",
     *,
     status: ExecutorStatus = ExecutorStatus.DEAD,
     epoch: int = 3,
     app_version: AppVersion = V1,
 ) -> None:
     async with stage.store.write() as work:
-        before = await work.executors.find(dead_ref().key)
+        before = await work.executors.find(dead_ref(name).key)
         assert before is not None
-        changed = make_executor(status=status, epoch=epoch, app_version=app_version)
+        changed = make_executor(
+            dead_ref(name), status=status, epoch=epoch, app_version=app_version
+        )
         assert await work.executors.save(
             changed, expected_epoch=Epoch(before.epoch), expected_status=before.status
         )

@@ -44,6 +44,7 @@ def make_recovery(
     epoch: int = 3,
     app_version: AppVersion = V1,
     recovery_id: str = "r-1",
+    lost_at: datetime | None = None,
     now: datetime = NOW,
 ) -> RecoveryRecord:
     return open_recovery(
@@ -51,6 +52,7 @@ def make_recovery(
         executor=ref or dead_ref(),
         app_version=app_version,
         epoch=Epoch(epoch),
+        lost_at=lost_at,
         now=now,
     )
 

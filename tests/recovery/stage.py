@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from relay.audit import AuditWriter
@@ -206,6 +206,9 @@ class FakePeers:
     def list_peers(self, application_id: ApplicationId) -> Sequence[FakePeer]:
         return [p for p in self.peers if p.ref.application.id == application_id]
 
+    def find(self, ref: ExecutorRef) -> FakePeer | None:
+        return next((peer for peer in self.peers if peer.ref == ref), None)
+
     def is_online(self, ref: ExecutorRef) -> bool:
         return ref in self.online or any(peer.ref == ref for peer in self.peers)
 
@@ -315,6 +318,7 @@ class Stage:
         version: AppVersion = V1,
         pending: Sequence[str] = ("w-1", "w-2"),
         epoch: int = 3,
+        lost_at: datetime | None = None,
     ) -> RecoveryId:
         """An executor is DEAD, with a row in the ledger, as the monitor leaves it."""
         ref = dead_ref(name, application)
@@ -324,6 +328,7 @@ class Stage:
             epoch=epoch,
             app_version=version,
             recovery_id=f"r-{name}-{epoch}",
+            lost_at=lost_at,
             now=self.clock.now(),
         )
         async with self.store.write() as work:

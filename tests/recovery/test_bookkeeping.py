@@ -21,12 +21,21 @@ from relay.records import (
     VersionPolicy,
 )
 from relay.recovery import Ledger
-from relay.recovery.policy import BackOff, Finish, Hold, Order, Strand, Wait
-from tests.recovery.claims import change_executor, claim_one, order_one
+from relay.recovery.bookkeeping import Settlement
+from relay.recovery.policy import BackOff, Finish, Hold, Strand, Wait
+from tests.recovery.claims import (
+    MINUTE,
+    change_executor,
+    claim_all,
+    claim_one,
+    order,
+    order_all,
+    order_one,
+    settle,
+)
 from tests.recovery.records import (
     ME,
     ORGANIZATION,
-    V1,
     V2,
     dead_ref,
 )
@@ -35,8 +44,6 @@ from tests.recovery.stage import Stage
 OTHER = ApplicationRef(ApplicationId("app-other"), ORGANIZATION, AppName("other"))
 SOMEBODY = AuditSubject(kind="user", id="u-1", display="Somebody")
 NEXT = InstanceId("next")
-ORDER = Order(ExecutorId("peer"), V1, is_foreign=False)
-MINUTE = timedelta(minutes=1)
 
 
 async def test_due_row_is_claimed_once(stage: Stage) -> None:
@@ -74,7 +81,7 @@ async def test_order_is_recorded_with_its_facts(stage: Stage) -> None:
         await claim_one(stage), pending_count=1, pending_ids=(WorkflowId("w-1"),)
     )
 
-    await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+    await order(stage, record)
 
     stored = await stage.find(recovery)
     assert stored.state is RecoveryState.ORDERED
@@ -89,6 +96,87 @@ async def test_order_is_recorded_with_its_facts(stage: Stage) -> None:
     assert entry.target.id == "shop"
 
 
+async def test_batch_is_recorded_in_each_row(stage: Stage) -> None:
+    """One transaction, and each row has its own entry, which tells of the others."""
+    recoveries = [await stage.bury(name) for name in ("b", "a", "c")]
+    records = await claim_all(stage)
+
+    written = await order_all(stage, records)
+
+    assert written.keys() == set(recoveries)
+    for recovery in recoveries:
+        stored = await stage.find(recovery)
+        assert stored == written[recovery]
+        assert (stored.state, stored.attempts) == (RecoveryState.ORDERED, 1)
+        [entry] = [r.entry for r in await stage.list_story(recovery)]
+        assert entry.operation == "recovery.order"
+        assert entry.details["batch_size"] == 3
+
+
+async def test_rows_drop_out_of_a_batch_one_by_one(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """One executor is back, one row was closed, one died again: the fourth is named."""
+    recoveries = [await stage.bury(name) for name in ("back", "closed", "again", "d")]
+    records = await claim_all(stage)
+    await change_executor(stage, "back", status=ExecutorStatus.HEALTHY)
+    await ledger.abandon(recoveries[1], "lost cause", by=SOMEBODY)
+    await change_executor(stage, "again", epoch=4)
+
+    written = await order_all(stage, records)
+
+    assert written.keys() == {recoveries[3]}
+    assert [(await stage.find(r)).state for r in recoveries] == [
+        RecoveryState.RETURNED,
+        RecoveryState.ABANDONED,
+        RecoveryState.RETURNED,
+        RecoveryState.ORDERED,
+    ]
+    [entry] = [r.entry for r in await stage.list_story(recoveries[3])]
+    assert entry.operation == "recovery.order"
+
+
+async def test_attempts_end_together_and_each_in_its_own_way(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Proven, unproven, at rest, returned and closed by somebody else."""
+    names = ("proven", "unproven", "resting", "back", "closed")
+    recoveries = [await stage.bury(name) for name in names]
+    records = {r.executor.executor_id: r for r in await claim_all(stage)}
+    await change_executor(stage, "back", status=ExecutorStatus.HEALTHY)
+    await ledger.abandon(recoveries[4], "lost cause", by=SOMEBODY)
+    decisions: list[Finish | BackOff] = [
+        Finish(is_verified=True),
+        Finish(is_verified=False),
+        BackOff(MINUTE, "why"),
+        Finish(is_verified=True),
+        Finish(is_verified=True),
+    ]
+
+    written = await stage.make_books().settle(
+        [
+            Settlement(records[ExecutorId(name)], decision)
+            for name, decision in zip(names, decisions, strict=True)
+        ]
+    )
+
+    assert written.keys() == set(recoveries[:3])
+    assert [(await stage.find(r)).state for r in recoveries] == [
+        RecoveryState.DONE,
+        RecoveryState.DONE,
+        RecoveryState.BACKOFF,
+        RecoveryState.RETURNED,
+        RecoveryState.ABANDONED,
+    ]
+    assert [name for name in names if await stage.find_executor(name) is None] == [
+        "proven"
+    ]
+    assert await stage.list_operations(recoveries[0]) == [
+        "recovery.verify",
+        "executor.delete",
+    ]
+
+
 @pytest.mark.parametrize(
     "status", [ExecutorStatus.HEALTHY, ExecutorStatus.DISCONNECTED]
 )
@@ -100,7 +188,7 @@ async def test_nobody_but_the_dead_is_ordered_away(
     record = await claim_one(stage)
     await change_executor(stage, status=status)
 
-    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+    ordered = await order(stage, record)
 
     assert ordered is None
     assert (await stage.find(recovery)).state is RecoveryState.RETURNED
@@ -112,7 +200,7 @@ async def test_order_of_an_older_death_is_not_sent(stage: Stage) -> None:
     record = await claim_one(stage)
     await change_executor(stage, epoch=4)
 
-    ordered = await stage.make_books().order(record, ORDER, answer_within=MINUTE)
+    ordered = await order(stage, record)
 
     assert ordered is None
     assert (await stage.find(recovery)).state is RecoveryState.RETURNED
@@ -124,9 +212,9 @@ async def test_late_proof_does_not_delete_a_returned_executor(stage: Stage) -> N
     record = await order_one(stage)
     await change_executor(stage, status=ExecutorStatus.HEALTHY)
 
-    is_finished = await stage.make_books().finish(record, Finish(is_verified=True))
+    after = await settle(stage, record, Finish(is_verified=True))
 
-    assert not is_finished
+    assert after is None
     assert await stage.find_executor() is not None
     assert (await stage.find(recovery)).state is RecoveryState.RETURNED
     assert "executor.delete" not in await stage.list_operations(recovery)
@@ -140,9 +228,9 @@ async def test_late_proof_does_not_delete_after_abandonment(
     record = await order_one(stage)
     await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
 
-    is_finished = await stage.make_books().finish(record, Finish(is_verified=True))
+    after = await settle(stage, record, Finish(is_verified=True))
 
-    assert not is_finished
+    assert after is None
     assert await stage.find_executor() is not None
     assert (await stage.find(recovery)).state is RecoveryState.ABANDONED
     assert await stage.list_operations(recovery) == [
@@ -156,7 +244,7 @@ async def test_proof_deletes_the_record_and_leaves_a_tombstone(stage: Stage) -> 
     recovery = await stage.bury()
     record = await order_one(stage)
 
-    assert await stage.make_books().finish(record, Finish(is_verified=True))
+    assert await settle(stage, record, Finish(is_verified=True))
 
     assert (await stage.find(recovery)).state is RecoveryState.DONE
     assert await stage.find_executor() is None
@@ -176,7 +264,7 @@ async def test_proof_about_another_version_keeps_the_record(stage: Stage) -> Non
     await change_executor(stage, app_version=V2)
     record = await claim_one(stage)
 
-    assert await stage.make_books().finish(record, Finish(is_verified=True))
+    assert await settle(stage, record, Finish(is_verified=True))
 
     assert await stage.find_executor() is not None
 
@@ -186,7 +274,7 @@ async def test_end_without_proof_keeps_the_record(stage: Stage) -> None:
     recovery = await stage.bury()
     record = await order_one(stage)
 
-    assert await stage.make_books().finish(record, Finish(is_verified=False))
+    assert await settle(stage, record, Finish(is_verified=False))
 
     assert await stage.find_executor() is not None
     entry = (await stage.list_story(recovery))[-1].entry
@@ -214,7 +302,7 @@ async def test_row_comes_to_rest_and_its_claim_ends(
     recovery = await stage.bury()
     record = await claim_one(stage)
 
-    await stage.make_books().rest(record, rest)
+    await settle(stage, record, rest)
 
     stored = await stage.find(recovery)
     assert (stored.state, stored.claimed_by) == (state, None)
@@ -239,7 +327,7 @@ async def test_order_without_effect_is_always_told(
     """What became of an order in the audit log; withdrawing one is no failure."""
     recovery = await stage.bury()
 
-    await stage.make_books().rest(await order_one(stage), rest)
+    await settle(stage, await order_one(stage), rest)
 
     entry = (await stage.list_story(recovery))[-1].entry
     assert (entry.operation, entry.status) == (operation, status)
@@ -249,11 +337,10 @@ async def test_order_without_effect_is_always_told(
 async def test_second_look_at_a_stranded_row_is_not_told(stage: Stage) -> None:
     """It is stranded as before."""
     recovery = await stage.bury()
-    books = stage.make_books()
-    await books.rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+    await settle(stage, await claim_one(stage), Strand(MINUTE, "no v1"))
     await stage.clock.advance(MINUTE)
 
-    await books.rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+    await settle(stage, await claim_one(stage), Strand(MINUTE, "no v1"))
 
     assert await stage.list_operations(recovery) == ["recovery.strand"]
 
@@ -266,8 +353,8 @@ async def test_outcome_of_a_row_changed_meanwhile_is_dropped(
     record = await claim_one(stage)
     await ledger.abandon(recovery, "lost cause", by=SOMEBODY)
 
-    assert await stage.make_books().rest(record, BackOff(MINUTE, "why")) is None
-    assert await stage.make_books().order(record, ORDER, answer_within=MINUTE) is None
+    assert await settle(stage, record, BackOff(MINUTE, "why")) is None
+    assert await order(stage, record) is None
 
     assert (await stage.find(recovery)).state is RecoveryState.ABANDONED
     assert await stage.list_operations(recovery) == ["recovery.abandon"]
@@ -277,10 +364,9 @@ async def test_recorded_order_is_recognised(stage: Stage) -> None:
     """Asked again after a commit without an answer, it is neither lost nor doubled."""
     recovery = await stage.bury()
     record = await claim_one(stage)
-    books = stage.make_books()
 
-    first = await books.order(record, ORDER, answer_within=MINUTE)
-    second = await books.order(record, ORDER, answer_within=MINUTE)
+    first = await order(stage, record)
+    second = await order(stage, record)
 
     assert second == first
     assert (await stage.find(recovery)).attempts == 1

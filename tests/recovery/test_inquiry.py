@@ -4,7 +4,7 @@ import pytest
 
 from relay.dispatch import Dispatcher
 from relay.errors import ExecutorFailedError, ReplyInvalidError, UnknownMessageError
-from relay.ids import ExecutorId, WorkflowId
+from relay.ids import ApplicationId, ExecutorId, ExecutorRef, WorkflowId
 from relay.protocol.messages import (
     ExecutorInfo,
     ExistPendingWorkflowsRequest,
@@ -64,6 +64,30 @@ class Room:
         return peer
 
 
+def remaining(*ids: str) -> WorkRemains:
+    """That these are left, each by its name."""
+    workflows = tuple(WorkflowId(id_) for id_ in ids)
+    return WorkRemains(PEER, len(ids), workflows, dict.fromkeys(workflows, "work"))
+
+
+class Compared:
+    """An agreement of some executors, by name; nothing is disputed."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def is_disputed(self, application_id: ApplicationId) -> bool:
+        del application_id
+        return False
+
+    def is_compared(self, ref: ExecutorRef) -> bool:
+        return ref.executor_id in self._names
+
+    def may_agree(self, first: ExecutorRef, second: ExecutorRef) -> bool:
+        del first, second
+        return True
+
+
 @pytest.fixture
 def room() -> Room:
     return Room()
@@ -84,7 +108,7 @@ async def test_yes_is_counted_and_listed(room: Room) -> None:
 
     finding = await room.inquiry.ask(RECORD)
 
-    assert finding == WorkRemains(PEER, 2, (WorkflowId("w-1"), WorkflowId("w-2")))
+    assert finding == remaining("w-1", "w-2")
     assert peer.asked(ListWorkflowsRequest) == [
         ListWorkflowsRequest(
             (DEAD,),
@@ -150,8 +174,18 @@ async def test_wanted_executor_is_asked_first(room: Room) -> None:
         room.connect(name)
 
     for name in ("a", "b", "c", "a"):
-        finding = await room.inquiry.ask(RECORD, prefer=ExecutorId(name))
+        finding = await room.inquiry.ask(RECORD, first=ExecutorId(name))
         assert finding == NothingPending(ExecutorId(name))
+
+
+async def test_executors_that_were_compared_are_asked_first(room: Room) -> None:
+    """One that has just connected may truly see nothing, in another database."""
+    for name in ("a", "b", "c"):
+        room.connect(name)
+    inquiry = Inquiry(Dispatcher(room.peers, room.clock), agreement=Compared("b"))
+
+    for _ in range(4):
+        assert await inquiry.ask(RECORD) == NothingPending(ExecutorId("b"))
 
 
 async def test_listing_answers_for_sdks_without_the_question(room: Room) -> None:
@@ -160,7 +194,7 @@ async def test_listing_answers_for_sdks_without_the_question(room: Room) -> None
 
     assert await room.inquiry.ask(RECORD) == NothingPending(PEER)
     room.workflows.add(DEAD, V1, "w-1")
-    assert await room.inquiry.ask(RECORD) == WorkRemains(PEER, 1, (WorkflowId("w-1"),))
+    assert await room.inquiry.ask(RECORD) == remaining("w-1")
 
 
 async def test_listing_that_ignores_the_filter_answers_nothing(room: Room) -> None:
@@ -177,7 +211,7 @@ async def test_own_rows_among_others_are_work(room: Room) -> None:
     rows = (summary("w-9", ExecutorId("somebody")), summary("w-1", DEAD))
     peer.on(ListWorkflowsRequest, replying(rows))
 
-    assert await room.inquiry.ask(RECORD) == WorkRemains(PEER, 1, (WorkflowId("w-1"),))
+    assert await room.inquiry.ask(RECORD) == remaining("w-1")
 
 
 async def test_rows_of_another_version_are_not_this_work(room: Room) -> None:

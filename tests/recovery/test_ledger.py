@@ -22,7 +22,7 @@ from relay.records import (
 )
 from relay.recovery import Ledger
 from relay.recovery.policy import Finish, Strand, Wait
-from tests.recovery.claims import claim_one, order_one
+from tests.recovery.claims import claim_one, order_one, settle
 from tests.recovery.records import (
     ME,
     ORGANIZATION,
@@ -162,7 +162,7 @@ async def test_recovery_of_another_application_does_not_exist(
 async def test_retry_makes_a_stranded_row_due(stage: Stage, ledger: Ledger) -> None:
     """At once, with delays and tried versions forgotten, and told as a release."""
     recovery = await stage.bury()
-    await stage.make_books().rest(await claim_one(stage), Strand(MINUTE, "no v1"))
+    await settle(stage, await claim_one(stage), Strand(MINUTE, "no v1"))
 
     returned = await ledger.retry(recovery, by=SOMEBODY, source_ip="192.0.2.1")
 
@@ -180,7 +180,7 @@ async def test_retry_makes_a_stranded_row_due(stage: Stage, ledger: Ledger) -> N
 async def test_retry_makes_a_waiting_row_due(stage: Stage, ledger: Ledger) -> None:
     """Though nobody is connected, an operator may want to see it tried."""
     recovery = await stage.bury()
-    await stage.make_books().rest(await claim_one(stage), Wait("nobody"))
+    await settle(stage, await claim_one(stage), Wait("nobody"))
 
     await ledger.retry(recovery, by=SOMEBODY)
 
@@ -275,11 +275,10 @@ async def test_deleted_executor_can_be_recovered_again(
 ) -> None:
     """It was cut off but alive, claimed new work and died for good."""
     await stage.bury()
-    books = stage.make_books()
-    await books.finish(await claim_one(stage), Finish(is_verified=True))
+    await settle(stage, await claim_one(stage), Finish(is_verified=True))
 
     record = await ledger.order(SHOP, ExecutorId("dead"), V1, by=SOMEBODY)
-    assert await books.finish(await claim_one(stage), Finish(is_verified=True))
+    assert await settle(stage, await claim_one(stage), Finish(is_verified=True))
 
     assert (await stage.find(record.id)).state is RecoveryState.DONE
     assert await stage.find_executor() is None

@@ -20,6 +20,7 @@ from relay.protocol.messages import (
     RecoveryRequest,
 )
 from relay.records import RecoveryState
+from relay.recovery.attempt import CHOSEN_AMONG
 from tests.recovery.moves import assert_each_order_follows_a_question, is_done
 from tests.recovery.records import V1, V2, dead_ref
 from tests.recovery.stage import (
@@ -300,6 +301,35 @@ async def test_many_dead_executors_are_spread_over_the_living(stage: Stage) -> N
     for recovery in recoveries:
         await stage.reach(recovery, DONE)
 
-    shares = [len(peer.asked(RecoveryRequest)) for peer in peers]
+    shares = [
+        sum(len(order.executor_ids) for order in peer.asked(RecoveryRequest))
+        for peer in peers
+    ]
     assert sum(shares) == 30
     assert min(shares) >= 8
+
+
+async def test_right_one_among_hundreds_is_found(stage: Stage) -> None:
+    """However many others there are, of another version or silent."""
+    recovery = await stage.bury()
+    crowd = [stage.connect(f"foreign-{n}", V2) for n in range(4 * CHOSEN_AMONG)]
+    crowd += [stage.connect(f"mute-{n}") for n in range(4 * CHOSEN_AMONG)]
+    for peer in crowd[4 * CHOSEN_AMONG :]:
+        peer.is_responsive = False
+    stage.connect("right")
+
+    stage.start()
+
+    assert (await stage.reach(recovery, DONE)).target == "right"
+
+
+async def test_deaths_are_spread_over_hundreds(stage: Stage) -> None:
+    """Although only a part of them is looked at for each."""
+    recoveries = [await stage.bury(f"dead-{n}") for n in range(60)]
+    for number in range(6 * CHOSEN_AMONG):
+        stage.connect(f"peer-{number}")
+
+    stage.start()
+    targets = [(await stage.reach(r, DONE)).target for r in recoveries]
+
+    assert len(set(targets)) > 30

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -378,6 +379,16 @@ def test_backoff_stays_between_nothing_and_a_minute(
     assert timedelta(0) <= delay <= timedelta(seconds=60)
 
 
+def test_the_end_of_a_doubted_recovery_waits_and_says_why() -> None:
+    """Executors read different databases: "nothing pending" is no proof."""
+    rest = policy.doubt(make_recovery(), jitter=0.5)
+
+    assert rest == BackOff(
+        timedelta(milliseconds=500),
+        "executors of the application read different databases",
+    )
+
+
 def test_busy_row_rests_for_a_moment() -> None:
     """A row whose executor has an attempt under way is put back, not failed."""
     assert policy.hold_busy() == Hold(
@@ -430,3 +441,21 @@ def test_target_is_always_a_candidate_that_may_be_ordered(
         assert version_policy is VersionPolicy.ANY
         assert V1 not in versions
         assert order.app_version not in tried
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_share"),
+    [
+        ({}, True),
+        ({"failures": 3}, True),
+        ({"attempts": 1}, False),
+        ({"suspect_ids": (WorkflowId("w-1"),)}, False),
+    ],
+)
+def test_first_order_may_be_shared_unless_a_suspect_is_in_it(
+    changes: dict[str, Any], *, may_share: bool
+) -> None:
+    """A question that failed is no order; whoever was ordered before goes alone."""
+    record = replace(make_recovery(), **changes)
+
+    assert policy.may_share_an_order(record) is may_share

@@ -1,5 +1,6 @@
 """Rows that wait: for a version, for anybody, for silent executors, for the start."""
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,8 @@ from relay.protocol.messages import (
     RecoveryRequest,
 )
 from relay.records import RecoveryState, VersionPolicy
-from relay.recovery.engine import ATTEMPTS_AT_ONCE
+from relay.recovery import engine
+from relay.recovery.engine import APPLICATION_SHARE
 from tests.recovery.moves import is_done
 from tests.recovery.records import ORGANIZATION, V1, V2, dead_ref
 from tests.recovery.stage import (
@@ -93,7 +95,7 @@ async def test_application_whose_orders_hang_holds_up_nobody_else(
 ) -> None:
     """However many of its executors died first."""
     await stage.add_application(OTHER)
-    for number in range(ATTEMPTS_AT_ONCE):
+    for number in range(2 * APPLICATION_SHARE):
         await stage.bury(f"dead-{number}", pending=[f"w-{number}"])
     recovery = await stage.bury("late", application=OTHER, pending=["w"])
     stage.connect("hung").on(RecoveryRequest, silence)
@@ -102,6 +104,36 @@ async def test_application_whose_orders_hang_holds_up_nobody_else(
     stage.start()
 
     await stage.reach(recovery, DONE, within=timedelta(seconds=10))
+
+
+async def test_many_applications_that_hang_hold_up_nobody_else(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they fill all places, and one without an attempt still gets one."""
+    monkeypatch.setattr(engine, "APPLICATION_SHARE", 4)
+    monkeypatch.setattr(engine, "ATTEMPTS_AT_ONCE", 8)
+    await stage.add_application(OTHER)
+    hanging = [
+        ApplicationRef(ApplicationId(f"app-{n}"), ORGANIZATION, AppName(f"hangs-{n}"))
+        for n in range(4)
+    ]
+    for application in hanging:
+        await stage.add_application(application)
+        for number in range(10):
+            await stage.bury(f"d-{application.name}-{number}", application=application)
+        stage.connect("hung", application=application).on(RecoveryRequest, silence)
+    recovery = await stage.bury("late", application=OTHER)
+    peer = stage.connect("peer", application=OTHER)
+
+    stage.start()
+    await stage.reach(recovery, DONE, within=timedelta(seconds=10))
+
+    assert len(peer.asked(RecoveryRequest)) == 1
+    async with stage.store.read() as work:
+        claimed = await work.recoveries.list_claimed()
+    shares = Counter(record.executor.application.id for record in claimed)
+    assert set(shares) == {application.id for application in hanging}
+    assert max(shares.values()) < 2 * 4
 
 
 async def test_silent_executors_are_left_alone_and_then_ordered(stage: Stage) -> None:
