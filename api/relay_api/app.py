@@ -20,6 +20,7 @@ from relay_api.problems import Problem, problem_of
 from relay_api.routes import (
     applications,
     audit_logs,
+    census,
     contract,
     executors,
     health,
@@ -60,6 +61,7 @@ def create_app(settings: RelaySettings) -> FastAPI:
         permissions,
         audit_logs,
         recoveries,
+        census,
         metrics,
         health,
         contract,

@@ -15,6 +15,7 @@ import typer
 
 from relay import __version__
 from relay.cli.audit import audit
+from relay.cli.census import census
 from relay.cli.contract import openapi
 from relay.cli.keys import keys
 from relay.cli.recoveries import recoveries
@@ -49,6 +50,7 @@ def version() -> None:
 app.command("serve")(serve)
 app.command("migrate")(migrate)
 app.command("audit")(audit)
+app.command("census")(census)
 app.command("openapi")(openapi)
 app.add_typer(keys, name="key")
 app.add_typer(recoveries, name="recoveries")

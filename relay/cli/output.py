@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from relay.census import CensusReport
 from relay.records import (
     AuditEntry,
     AuditRecord,
@@ -18,6 +19,7 @@ from relay.records import (
     RecoveryRecord,
     application_target,
 )
+from relay.recovery import Suspect
 from relay.recovery.inquiry import LISTING_LIMIT
 from relay.telemetry import show_controls
 
@@ -99,14 +101,55 @@ def key_object(
     }
 
 
-def recovery_object(record: RecoveryRecord) -> Mapping[str, Any]:
-    """A recovery."""
+def census_object(report: CensusReport) -> Mapping[str, Any]:
+    """The last count of an application's pending work."""
+    taken, dispute = report.census, report.dispute
+    return {
+        "application": report.application.name,
+        "takenAt": _instant(taken.taken_at) if taken else None,
+        "answeredBy": taken.answered_by if taken else None,
+        "pendingCount": taken.pending_count if taken else None,
+        "complete": taken.is_complete if taken else None,
+        "owners": [
+            {
+                "executorId": record.owner.executor_id,
+                "appVersion": record.owner.app_version,
+                "kind": record.kind.value,
+                "pendingCount": record.pending_count,
+                "firstSeenAt": _instant(record.first_seen_at),
+                "lastSeenAt": _instant(record.last_seen_at),
+            }
+            for record in report.owners
+        ],
+        "reopened": [
+            {
+                "executorId": record.executor.executor_id,
+                "appVersion": record.app_version,
+                "deletedAt": _instant(record.deleted_at),
+                "reopenedAt": _instant(record.reopened_at),
+            }
+            for record in report.reopened
+        ],
+        "dispute": {
+            "since": _instant(dispute.since),
+            "sides": [sorted(side.executor_ids) for side in dispute.sides],
+        }
+        if dispute
+        else None,
+    }
+
+
+def recovery_object(
+    record: RecoveryRecord, suspects: Sequence[Suspect]
+) -> Mapping[str, Any]:
+    """A recovery, and its suspects of the crash brake."""
     return {
         "id": record.id,
         "application": record.executor.application.name,
         "executorId": record.executor.executor_id,
         "appVersion": record.app_version,
         "state": record.state.value,
+        "lostAt": _instant(record.lost_at),
         "openedAt": _instant(record.opened_at),
         "updatedAt": _instant(record.updated_at),
         "closedAt": _instant(record.closed_at),
@@ -115,15 +158,28 @@ def recovery_object(record: RecoveryRecord) -> Mapping[str, Any]:
         "target": record.target,
         "orderedAt": _instant(record.ordered_at),
         "orderDeadline": _instant(record.order_deadline),
+        "acknowledgedAt": _instant(record.acknowledged_at),
         "pendingCount": record.pending_count,
         "pendingIds": list(record.pending_ids),
+        "suspects": [
+            {
+                "workflowId": suspect.workflow_id,
+                "name": suspect.name,
+                "losses": suspect.losses,
+                "lastLostAt": _instant(suspect.last_lost_at),
+            }
+            for suspect in suspects
+        ],
+        "brakeLevel": record.brake_level,
         "triedVersions": list(record.tried_versions),
         "reason": record.reason,
         "verified": record.is_verified,
     }
 
 
-def recovery_facts(record: RecoveryRecord) -> Sequence[tuple[str, str]]:
+def recovery_facts(
+    record: RecoveryRecord, suspects: Sequence[Suspect]
+) -> Sequence[tuple[str, str]]:
     """A recovery for people: what each fact is called, and the fact in words."""
     return [
         ("recovery", record.id),
@@ -133,6 +189,7 @@ def recovery_facts(record: RecoveryRecord) -> Sequence[tuple[str, str]]:
         ("state", record.state.value),
         ("reason", record.reason or "-"),
         ("next attempt", show_instant(record.next_attempt_at)),
+        ("lost", show_instant(record.lost_at)),
         ("opened", show_instant(record.opened_at)),
         ("updated", show_instant(record.updated_at)),
         ("closed", show_instant(record.closed_at)),
@@ -140,8 +197,10 @@ def recovery_facts(record: RecoveryRecord) -> Sequence[tuple[str, str]]:
         ("last order to", record.target or "-"),
         ("ordered at", show_instant(record.ordered_at)),
         ("answer due", show_instant(record.order_deadline)),
+        ("acknowledged", show_instant(record.acknowledged_at)),
         ("pending workflows", show_pending(record)),
         ("their ids", ", ".join(record.pending_ids) or "-"),
+        *(("suspect", _show_suspect(suspect)) for suspect in suspects),
         ("other versions tried", ", ".join(record.tried_versions) or "-"),
         ("verified", _show_answer(is_yes=record.is_verified)),
     ]
@@ -154,6 +213,16 @@ def show_pending(record: RecoveryRecord) -> str:
     if record.pending_count >= LISTING_LIMIT:
         return f"more than {LISTING_LIMIT - 1}"
     return str(record.pending_count)
+
+
+def _show_suspect(suspect: Suspect) -> str:
+    name = f" ({suspect.name})" if suspect.name else ""
+    if suspect.losses is None:
+        return f"{suspect.workflow_id}{name}"
+    return (
+        f"{suspect.workflow_id}{name}: {suspect.losses} executors lost in a row, the"
+        f" last at {show_instant(suspect.last_lost_at)}"
+    )
 
 
 def _show_answer(*, is_yes: bool | None) -> str:

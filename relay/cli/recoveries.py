@@ -70,9 +70,10 @@ def list_recoveries(
                 records = await offline.ledger.list_recoveries(
                     view.record.ref, states=states, limit=limit
                 )
+            suspects = await offline.ledger.find_suspects(records)
         if json:
             for record in records:
-                print_object(recovery_object(record))
+                print_object(recovery_object(record, suspects[record.id]))
             return
         print_table(
             (
@@ -108,12 +109,12 @@ def show(settings: RelaySettings, recovery_id: Identity, json: AsJson = False) -
         if json:
             print_object(
                 {
-                    **recovery_object(story.record),
+                    **recovery_object(story.record, story.suspects),
                     "story": [audit_object(entry) for entry in story.entries],
                 }
             )
             return
-        for name, fact in recovery_facts(story.record):
+        for name, fact in recovery_facts(story.record, story.suspects):
             typer.echo(f"{name:<20} {show_controls(fact)}")
         typer.echo()
         for entry in story.entries:

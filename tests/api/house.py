@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from relay.audit import AuditWriter
+from relay.census import CensusReports
 from relay.clock import SystemClock
 from relay.db import Database
 from relay.ids import (
@@ -142,6 +143,7 @@ async def open_house(
             settings=settings,
             registry=house.registry,
             ledger=house.ledger,
+            census_reports=CensusReports(house.store),
             metrics=house.metrics,
         )
 

@@ -30,6 +30,7 @@ CALLS: list[tuple[str, str, Any, str, int]] = [
     ("GET", f"{OWN}/settings", None, "application.read", 200),
     ("PATCH", f"{OWN}/settings", {}, "application.write", 204),
     ("GET", f"{OWN}/recoveries", None, "application.read", 200),
+    ("GET", f"{OWN}/census", None, "application.read", 200),
     ("GET", f"{OWN}/recoveries/none", None, "application.read", 404),
     (
         "POST",

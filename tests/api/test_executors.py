@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from relay.liveness.states import ExecutorStatus
+from relay.protocol.sdk import OLD_SDK_WARNING
 from tests.api.house import LONG_AGO, House, problem
 from tests.registry.sockets import Live
 
@@ -135,7 +136,9 @@ async def test_details_show_what_the_contract_cannot(house: House) -> None:
         "inFlight": 3,
         "unresponsive": True,
         "collision": True,
+        "flapping": False,
         "recoverable": False,
+        "warnings": [OLD_SDK_WARNING],
         "lastError": "the peer was silent",
     }
 
@@ -149,3 +152,4 @@ async def test_executor_without_a_socket_has_nothing_in_flight(house: House) -> 
 
     assert (shown["inFlight"], shown["unresponsive"]) == (0, False)
     assert (shown["collision"], shown["recoverable"]) == (False, True)
+    assert shown["warnings"] == []

@@ -8,6 +8,7 @@ from relay.ids import ApplicationRef, AppVersion, ExecutorId
 from relay.liveness.states import ExecutorStatus
 from relay.records import AuditStatus, RecoveryRecord
 from relay.registry import SHELL_ACTOR
+from tests.api.braked import KNOWN, brake
 from tests.api.house import House, problem
 
 RECOVERIES = "/relay/v1/orgs/local/apps/shop/recoveries"
@@ -59,6 +60,7 @@ async def test_every_key_of_a_recovery_is_there(house: House) -> None:
         "executorId",
         "appVersion",
         "state",
+        "lostAt",
         "openedAt",
         "updatedAt",
         "closedAt",
@@ -67,8 +69,11 @@ async def test_every_key_of_a_recovery_is_there(house: House) -> None:
         "target",
         "orderedAt",
         "orderDeadline",
+        "acknowledgedAt",
         "pendingCount",
         "pendingIds",
+        "suspects",
+        "brakeLevel",
         "triedVersions",
         "reason",
         "verified",
@@ -180,6 +185,44 @@ async def test_retry_makes_it_due(house: House) -> None:
     assert response.json()["state"] == "READY"
     entry = (await house.audit())[0].entry
     assert (entry.operation, entry.source_ip) == ("recovery.release", "192.0.2.7")
+
+
+async def test_suspects_of_the_crash_brake_are_shown(house: House) -> None:
+    """With their history, in the list and in the story, and until when it waits."""
+    ref = await house.register("shop")
+    recovery = await brake(house, await open_one(house, ref, "e1"))
+    await open_one(house, ref, "e2")
+
+    _, listed = (await house.client.get(RECOVERIES)).json()
+    told = (await house.client.get(f"{RECOVERIES}/{recovery.id}")).json()
+
+    assert listed["suspects"] == [
+        {
+            "workflowId": "known",
+            "name": "charge",
+            "losses": 4,
+            "lastLostAt": "2026-01-01T12:00:00.000Z",
+        },
+        {"workflowId": "forgotten", "name": None, "losses": None, "lastLostAt": None},
+    ]
+    assert (listed["state"], listed["brakeLevel"]) == ("BRAKED", 1)
+    assert listed["lostAt"] == "2026-01-01T12:00:00.000Z"
+    assert listed["nextAttemptAt"] == "2026-01-01T12:03:00.000Z"
+    del told["story"]
+    assert told == listed
+
+
+async def test_retry_releases_the_crash_brake(house: House) -> None:
+    """It is due now, and its suspects are forgotten."""
+    ref = await house.register("shop")
+    recovery = await brake(house, await open_one(house, ref, "e1"))
+
+    response = await house.client.post(f"{RECOVERIES}/{recovery.id}/retry")
+
+    shown = response.json()
+    assert (shown["state"], shown["suspects"], shown["brakeLevel"]) == ("READY", [], 0)
+    async with house.store.read() as work:
+        assert await work.workflow_losses.find_many(ref.id, [KNOWN]) == {}
 
 
 async def test_abandon_needs_a_reason(house: House) -> None:

@@ -14,6 +14,7 @@ from tests.cli.command import Ran, Run
         ("key", "list"),
         ("key", "revoke", "k"),
         ("audit",),
+        ("census",),
         ("recoveries", "list"),
         ("recoveries", "show", "some-id"),
         ("recoveries", "retry", "some-id"),

@@ -69,6 +69,40 @@ def test_facts_of_a_recovery_are_told_in_words(
     assert "more than 100" in run("recoveries", "list").out
 
 
+def test_suspects_of_the_crash_brake_are_told(
+    run: Run, recovery_id: RecoveryId
+) -> None:
+    """Which workflow, what it is called, and what became of its executors."""
+    with closing(sqlite3.connect(".relay/relay.db")) as connection:
+        connection.execute(
+            "UPDATE recovery SET state = 'BRAKED', brake_level = 1,"
+            ' suspect_ids = \'["w-1", "w-2"]\''
+        )
+        connection.execute(
+            "INSERT INTO workflow_loss SELECT application_id, 'w-1', 'charge', 4,"
+            " 1767268800000000, NULL FROM recovery"
+        )
+        connection.commit()
+
+    (listed,) = run("recoveries", "list", "--json").objects
+    told = run("recoveries", "show", recovery_id).out
+
+    assert listed["suspects"] == [
+        {
+            "workflowId": "w-1",
+            "name": "charge",
+            "losses": 4,
+            "lastLostAt": "2026-01-01T12:00:00.000Z",
+        },
+        {"workflowId": "w-2", "name": None, "losses": None, "lastLostAt": None},
+    ]
+    assert (
+        "w-1 (charge): 4 executors lost in a row, the last at 2026-01-01T12:00:00Z"
+    ) in told
+    suspects = [line[21:] for line in told.splitlines() if line.startswith("suspect")]
+    assert suspects[1] == "w-2"
+
+
 def test_a_recovery_may_be_named_by_the_beginning_of_its_id(
     run: Run, recovery_id: RecoveryId
 ) -> None:

@@ -35,8 +35,10 @@ class ExecutorDetail(Answer):
 
     `since` dates the status, `deadAfter` is when a DISCONNECTED one becomes DEAD.
     `inFlight` counts requests that it has not answered yet. `collision`: several live
-    processes use its id. `recoverable` is false for an SDK so old that recovering its
-    workflows may repeat finished steps.
+    processes use its id. `flapping`: its connection is cut again and again.
+    `recoverable` is false for an SDK so old that recovering its workflows may repeat
+    finished steps. `warnings` are sentences for people, one for each thing that an
+    operator should change.
     """
 
     executor_id: str
@@ -53,7 +55,9 @@ class ExecutorDetail(Answer):
     in_flight: int
     unresponsive: bool
     collision: bool
+    flapping: bool
     recoverable: bool
+    warnings: list[str]
     last_error: str | None
 
 
@@ -116,6 +120,8 @@ def _to_detail(view: ExecutorView) -> ExecutorDetail:
         in_flight=view.in_flight,
         unresponsive=not view.is_responsive,
         collision=view.is_collision,
+        flapping=view.is_flapping,
         recoverable=view.is_safe,
+        warnings=list(view.warnings),
         last_error=record.last_error,
     )

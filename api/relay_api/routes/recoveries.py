@@ -1,5 +1,6 @@
 """Recoveries: `/relay/v1/orgs/{orgName}/apps/{appName}/recoveries`."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from relay.access import Permission
 from relay.ids import ApplicationRef, AppVersion, ExecutorId, RecoveryId
 from relay.records import AuditRecord, AuditStatus, RecoveryRecord, RecoveryState
-from relay.recovery import RecoveryStory
+from relay.recovery import RecoveryStory, Suspect
 from relay.registry import Actor
 from relay.server import Server
 from relay_api.bodies import describe_body, json_body
@@ -27,20 +28,40 @@ from relay_api.shapes import Answer, Instant, Order
 router = APIRouter(prefix="/relay/v1/orgs/{orgName}/apps/{appName}/recoveries")
 
 
+class SuspectWorkflow(Answer):
+    """
+    A pending workflow that seems to kill its executors.
+
+    `losses` is how many of them were lost in a row while it was pending in them. All
+    but the id is null once nothing has been lost for a day.
+    """
+
+    workflow_id: str
+    name: str | None
+    losses: int | None
+    last_lost_at: Instant | None
+
+
 class Recovery(Answer):
     """
     One death of one executor, and where its recovery stands.
 
-    `pendingCount` is what the last question found: null before the first one, 101 for
-    "more than 100"; `pendingIds` are the first of them. `target` is the executor that
-    was last ordered to take over. `verified` is false when no connected SDK could tell
-    whether work remains.
+    `lostAt` is when its last connection ended, a grace period before its death; null
+    for a recovery that was ordered by hand. `pendingCount` is what the last question
+    found: null before the first one, 101 for "more than 100"; `pendingIds` are the
+    first of them. `target` is the executor that was last ordered to take over,
+    `acknowledgedAt` when one last said that it had. `verified` is false when no
+    connected SDK could tell whether work remains.
+
+    As long as there are `suspects`, the crash brake spaces the orders: one, two, then
+    five minutes, by `brakeLevel` 0, 1, 2 and above.
     """
 
     id: str
     executor_id: str
     app_version: str
     state: RecoveryState
+    lost_at: Instant | None
     opened_at: Instant
     updated_at: Instant
     closed_at: Instant | None
@@ -49,8 +70,11 @@ class Recovery(Answer):
     target: str | None
     ordered_at: Instant | None
     order_deadline: Instant | None
+    acknowledged_at: Instant | None
     pending_count: int | None
     pending_ids: list[str]
+    suspects: list[SuspectWorkflow]
+    brake_level: int
     tried_versions: list[str]
     reason: str | None
     verified: bool | None
@@ -101,7 +125,7 @@ async def list_recoveries(
         limit=check_limit(limit),
         offset=offset,
     )
-    return [Recovery(**_to_fields(record)) for record in records]
+    return await _show(server, *records)
 
 
 @router.post(
@@ -134,7 +158,8 @@ async def order_recovery(
         source_ip=caller.source_ip,
     )
     response.headers["Location"] = f"{request.url.path}/{quote(record.id, safe='')}"
-    return Recovery(**_to_fields(record))
+    [recovery] = await _show(server, record)
+    return recovery
 
 
 @router.get("/{recoveryId}", operation_id="getRecovery")
@@ -167,7 +192,8 @@ async def retry_recovery(
         source_ip=caller.source_ip,
         application=await _application(server, name),
     )
-    return Recovery(**_to_fields(record))
+    [recovery] = await _show(server, record)
+    return recovery
 
 
 @router.post(
@@ -192,7 +218,13 @@ async def abandon_recovery(
         source_ip=caller.source_ip,
         application=await _application(server, name),
     )
-    return Recovery(**_to_fields(record))
+    [recovery] = await _show(server, record)
+    return recovery
+
+
+async def _show(server: Server, *records: RecoveryRecord) -> list[Recovery]:
+    suspects = await server.ledger.find_suspects(records)
+    return [Recovery(**_to_fields(record, suspects[record.id])) for record in records]
 
 
 async def _application(server: Server, name: str) -> ApplicationRef:
@@ -202,7 +234,7 @@ async def _application(server: Server, name: str) -> ApplicationRef:
 
 def _to_detail(story: RecoveryStory) -> RecoveryDetail:
     return RecoveryDetail(
-        **_to_fields(story.record),
+        **_to_fields(story.record, story.suspects),
         story=[_to_happening(record) for record in story.entries],
     )
 
@@ -218,12 +250,13 @@ def _to_happening(record: AuditRecord) -> Happening:
     )
 
 
-def _to_fields(record: RecoveryRecord) -> dict[str, Any]:
+def _to_fields(record: RecoveryRecord, suspects: Sequence[Suspect]) -> dict[str, Any]:
     return {
         "id": record.id,
         "executor_id": record.executor.executor_id,
         "app_version": record.app_version,
         "state": record.state,
+        "lost_at": record.lost_at,
         "opened_at": record.opened_at,
         "updated_at": record.updated_at,
         "closed_at": record.closed_at,
@@ -232,9 +265,21 @@ def _to_fields(record: RecoveryRecord) -> dict[str, Any]:
         "target": record.target,
         "ordered_at": record.ordered_at,
         "order_deadline": record.order_deadline,
+        "acknowledged_at": record.acknowledged_at,
         "pending_count": record.pending_count,
         "pending_ids": list(record.pending_ids),
+        "suspects": [_to_suspect(suspect) for suspect in suspects],
+        "brake_level": record.brake_level,
         "tried_versions": list(record.tried_versions),
         "reason": record.reason,
         "verified": record.is_verified,
     }
+
+
+def _to_suspect(suspect: Suspect) -> SuspectWorkflow:
+    return SuspectWorkflow(
+        workflow_id=suspect.workflow_id,
+        name=suspect.name,
+        losses=suspect.losses,
+        last_lost_at=suspect.last_lost_at,
+    )

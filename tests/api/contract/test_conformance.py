@@ -333,6 +333,7 @@ def test_relay_document_describes_all_that_is_not_in_the_contract(
         "/relay/v1/orgs/{orgName}/apps/{appName}/executors",
         "/relay/v1/orgs/{orgName}/apps/{appName}/settings",
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries",
+        "/relay/v1/orgs/{orgName}/apps/{appName}/census",
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries/{recoveryId}",
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries/{recoveryId}/retry",
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries/{recoveryId}/abandon",
