@@ -5,6 +5,8 @@
 #   make check   format, lint, types, import contracts
 #   make test    all tests, and that those of the core reach every branch of it;
 #                make test TESTS=tests/hub  only some
+#   make bench   what Relay costs, beside what the machine can do; a quarter of an hour
+#                make bench BENCH="--only idle --executors 2000"  less of it
 
 PYTHON ?= python3
 VENV   := .venv
@@ -17,12 +19,15 @@ WORKERS ?= 4
 # What decides, without I/O: wrong here is wrong everywhere, so its own tests have to
 # take every branch.
 CORE       := relay.liveness relay.recovery.policy relay.recovery.transitions \
+              relay.recovery.brake relay.census.policy relay.census.sides \
               relay.protocol relay.access
 CORE_TESTS := tests/liveness tests/recovery/test_policy.py \
-              tests/recovery/test_transitions.py tests/protocol tests/test_access.py
+              tests/recovery/test_transitions.py tests/recovery/test_brake.py \
+              tests/census/test_policy.py tests/census/test_sides.py \
+              tests/protocol tests/test_access.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test core check format lock build clean
+.PHONY: help demo run test bench core check format lock build clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +63,9 @@ test: $(VENV)/.installed
 ifeq ($(TESTS),tests)
 	@$(MAKE) --no-print-directory core
 endif
+
+bench: $(VENV)/.installed
+	@$(BIN)/python -m bench $(BENCH)
 
 core: $(VENV)/.installed
 	@echo "every branch of the core, by the core's own tests: $(CORE)"
