@@ -25,7 +25,7 @@ from relay.liveness.states import ExecutorStatus
 from relay.protocol import Request, encode, is_unknown_message
 from relay.protocol.messages import ExecutorInfo
 from relay.protocol.sdk import capabilities_of
-from relay.records import AuditEntry, RecoveryRecord
+from relay.records import AuditEntry, OwnerKind, RecoveryRecord
 from relay.recovery.engine import RecoveryEngine
 from relay.testing.answers import Failure
 from relay.testing.behaviour import behave
@@ -73,6 +73,14 @@ class Reader(FakePeer):
                 raise UnknownMessageError(self.ref.executor_id, answer.message)
             raise ExecutorFailedError(self.ref.executor_id, answer.message)
         return request.decode_reply(json.dumps(dict(answer.fields)).encode())
+
+
+def shown(report: CensusReport) -> list[tuple[str, str, OwnerKind, int]]:
+    """Executor, version, kind and count of each owner in a report."""
+    return [
+        (o.owner.executor_id, o.owner.app_version, o.kind, o.pending_count)
+        for o in report.owners
+    ]
 
 
 class Town(Stage):

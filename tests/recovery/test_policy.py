@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.ids import AppVersion, ExecutorId, WorkflowId
-from relay.records import RecoveryRecord, VersionPolicy
+from relay.records import VersionPolicy
 from relay.recovery import policy
 from relay.recovery.policy import (
     Acknowledged,
@@ -24,7 +24,6 @@ from relay.recovery.policy import (
     NothingPending,
     Order,
     Refused,
-    Situation,
     Strand,
     Unanswerable,
     Unanswered,
@@ -35,37 +34,10 @@ from relay.recovery.policy import (
     WorkRemains,
 )
 from tests.recovery.records import V1, V2, make_recovery
+from tests.recovery.situations import candidate, situation
 
 PEER = ExecutorId("peer")
 WORK = WorkRemains(PEER, 2, (WorkflowId("w-1"), WorkflowId("w-2")))
-
-
-def candidate(
-    name: str = "peer",
-    version: AppVersion = V1,
-    *,
-    in_flight: int = 0,
-    is_responsive: bool = True,
-) -> Candidate:
-    return Candidate(ExecutorId(name), version, in_flight, is_responsive)
-
-
-def situation(
-    *candidates: Candidate,
-    record: RecoveryRecord | None = None,
-    version_policy: VersionPolicy = VersionPolicy.SAME,
-    hold: timedelta = timedelta(0),
-    unsettled: ExecutorId | None = None,
-    spread: int = 0,
-) -> Situation:
-    return Situation(
-        record=record or make_recovery(),
-        candidates=candidates,
-        version_policy=version_policy,
-        hold=hold,
-        unsettled=unsettled,
-        spread=spread,
-    )
 
 
 def test_nobody_is_asked_when_nobody_is_connected() -> None:
