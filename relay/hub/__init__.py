@@ -3,26 +3,36 @@ The sockets of executors: who is on line, asking one of them, and noticing its e
 
 A connection, from the upgrade request to its end::
 
-    upgrade ──▶ admitting ──▶ handshaking ──▶ on line ──▶ closing ──▶ gone
-      │             │             │              │           │
-      │ 404 400     │ 401 403     │ no usable    │           └ 5 s, then aborted
-      │ 503         │ 404 503     │ answer:      │
-      ▼             ▼             │ 1008         ├ closed by the peer, or reset
-    refused (HTTP, problem document)             ├ 25 s without a byte: aborted
-                                                 ├ does not read for 10 s: aborted
-                                                 ├ protocol broken: 1002, 1007, 1009
-                                                 └ hung up: superseded, deleted,
-                                                   revoked, drained (1012)
+    lobby ──▶ upgrade ──▶ admitting ──▶ handshaking ──▶ on line ──▶ closing ──▶ gone
+      │          │            │              │             │           │
+      │ 503      │ 404 400    │ 401 403      │ no usable   │           └ 5 s, then
+      │          │ 503        │ 404 503      │ answer:     │             aborted
+      ▼          ▼            ▼              │ 1008        ├ closed by the peer, or
+    refused (HTTP, problem document)                       │ reset
+                                                           ├ 25 s without a byte, does
+                                                           │ not read for 10 s: aborted
+                                                           ├ protocol broken: 1002,
+                                                           │ 1007, 1009
+                                                           ├ too much of it all: 1013
+                                                           └ hung up: superseded,
+                                                             deleted, revoked,
+                                                             drained (1012)
 
-*Handshaking* begins with the upgrade and ends with the answer to `executor_info`;
-listeners hear of a connection from then on. *Closing* is only the socket's business:
-the connection has already left every index.
+In the *lobby* a socket is accepted and nothing more; see there. *Handshaking* begins
+with the upgrade and ends with the answer to `executor_info`; listeners hear of a
+connection from then on. Whoever is anywhere between the lobby and that answer is on the
+way in: no deadline of its application should be judged (`Hub.is_handshaking`).
+*Closing* is only the socket's business: the connection has already left every index.
 
-Rooms within, from the wire up: `socket` (bytes to frames; the one file that knows
-uvicorn), `handshake`, `admission` and `refusals` (who comes in), `connection` and
-`replies` (asking), `deadlines`, `keepalive` and `pulse` (time), `seats` (which socket
-speaks for an executor), `switchboard` (what sockets tell and what follows), `hub` (what
-the rooms above see) and `events` (what they are told).
+Rooms within, from the wire up: `lobby` and `turnstile` (who comes in, how many at a
+time), `descriptors` and `hangups` (what the system says of sockets), `web` and
+`callers` (HTTP connections that keep us waiting), `socket` (bytes to frames; besides
+`web` the only one that knows uvicorn), `unfinished` (what is held of messages),
+`proxies` (whose socket it is behind them), `handshake`, `admission` and `refusals`
+(who comes in), `connection`, `link` and `replies` (asking), `deadlines`, `keepalive`
+and `pulse` (time), `seats` (which socket speaks for an executor), `switchboard` (what
+sockets tell and what follows), `hub` (what the rooms above see) and `events` (what they
+are told).
 
 Invariants:
 
@@ -37,9 +47,27 @@ Invariants:
   loss.
 - **From the last look to the write nothing else runs**: `still_wanted` is asked in the
   turn in which the frame goes to the transport.
-- **Everything is bounded**: messages, outboxes, write buffers, admissions, closings.
-- **An idle connection costs no task and no timer.** All share three deadline watchers,
-  one paced pinger and one prober.
+- **Everything is bounded**, in size and in time:
+
+  ==================================  ==============================================
+  the first byte of a socket          10 s
+  waiting to be let in                3 s, then 503
+  a request, 64 KiB of its body       10 s
+  on the way in                       128 at once; a peer counts for 1 s
+  admission                           32 at once, 4 s
+  the answer to `executor_info`       10 s (setting)
+  a message                           100 MiB (setting)
+  all messages that are arriving      512 MiB (setting); the largest part goes
+  an outbox                           1,000 frames, 64 MiB
+  what a peer has not read            1 MiB, for 10 s; an HTTP client: for 10 s
+  closing                             5 s
+  sockets                             the limit of open files, less a reserve
+  ==================================  ==============================================
+
+- **No work for who has gone.** Before a socket is let in, and again when it is
+  admitted, it is asked whether its peer has hung up.
+- **An idle connection costs no task and no timer.** All share a handful of deadline
+  watchers, one paced pinger and one prober.
 - **The key is read once**, handed to the gatekeeper, and not kept, logged or counted.
 
 What happens on failure: a defect while handling a frame costs that connection (1011)

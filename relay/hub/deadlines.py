@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import islice
 from typing import Generic, TypeVar
 
 from relay.clock import Clock
@@ -13,6 +14,9 @@ LATE_SECONDS = 1.0
 """A timer that fires this much too late means that the loop stood still."""
 
 _TICK_SECONDS = 0.001
+
+_EXPIRED_PER_TURN = 100
+"""A crowd that came at once expires at once, and each expiry is work."""
 
 
 class Deadlines(Generic[KeyT]):
@@ -49,15 +53,19 @@ class Deadlines(Generic[KeyT]):
         self._touched[key] = self._clock.monotonic()
         self._touched.move_to_end(key)
 
-    def discard(self, key: KeyT) -> None:
-        """Stop watching `key`, if it is watched."""
-        self._touched.pop(key, None)
+    def discard(self, key: KeyT) -> bool:
+        """Stop watching `key`; whether it was watched."""
+        return self._touched.pop(key, None) is not None
 
-    def list_untouched(self, age: timedelta) -> list[KeyT]:
-        """What was last touched at least `age` ago, oldest first."""
+    def take_oldest(self) -> KeyT | None:
+        """Stop watching what was touched longest ago, and return it."""
+        return self._touched.popitem(last=False)[0] if self._touched else None
+
+    def list_untouched(self, age: timedelta, limit: int | None = None) -> list[KeyT]:
+        """What was last touched at least `age` ago, oldest first, `limit` at most."""
         latest = self._clock.monotonic() - age.total_seconds() + _TICK_SECONDS
         untouched = []
-        for key, touched in self._touched.items():
+        for key, touched in islice(self._touched.items(), limit):
             if touched > latest:
                 break
             untouched.append(key)
@@ -75,7 +83,8 @@ class Deadlines(Generic[KeyT]):
                 # one turn polls the sockets, the next one has run their readers.
                 for _ in range(2):
                     await self._clock.sleep(timedelta(0))
-            for key in self.list_untouched(timedelta(seconds=self._span)):
+            span = timedelta(seconds=self._span)
+            for key in self.list_untouched(span, _EXPIRED_PER_TURN):
                 # Expiring one may have forgotten another.
                 if self._touched.pop(key, None) is not None:
                     self._expire(key, is_late)

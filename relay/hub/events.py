@@ -33,6 +33,9 @@ class Loss(StrEnum):
     TOO_LARGE = "too_large"
     """The executor sent a message beyond the limit."""
 
+    OVERFLOW = "overflow"
+    """All unfinished messages together broke the limit, and its was the largest."""
+
     DRAINED = "drained"
     """This instance stops."""
 

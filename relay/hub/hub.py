@@ -1,7 +1,8 @@
 """The live connections of this instance: who is on line, and who was just lost."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,8 +11,9 @@ from relay.hub.connection import Connection
 from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
 from relay.hub.handshake import Gatekeeper
 from relay.hub.keepalive import Pinger, Prober
+from relay.hub.lobby import Lobby
 from relay.hub.switchboard import POLICY_VIOLATION, Switchboard
-from relay.ids import ApplicationId, ConnectionId, ExecutorRef, KeyId
+from relay.ids import ApplicationId, ApplicationRef, ConnectionId, ExecutorRef, KeyId
 from relay.settings import RelaySettings
 from relay.telemetry import Metrics
 
@@ -35,8 +37,10 @@ class Hub:
     ) -> None:
         self.switchboard = Switchboard(settings=settings, clock=clock, metrics=metrics)
         self._clock = clock
+        self._metrics = metrics
         self._seats = self.switchboard.seats
         self._connections = self.switchboard.connections
+        self._lobby: Lobby | None = None
         self._pinger = Pinger(
             self.switchboard.silence,
             interval=settings.ping_interval,
@@ -60,8 +64,40 @@ class Hub:
             watch.create_task(self.switchboard.silence.run(), name="hub:silence")
             watch.create_task(self.switchboard.unread.run(), name="hub:unread")
             watch.create_task(self.switchboard.unclosed.run(), name="hub:unclosed")
+            watch.create_task(self.switchboard.turnstile.run(), name="hub:turnstile")
+            watch.create_task(self.switchboard.callers.run(), name="hub:callers")
             watch.create_task(self._pinger.run(), name="hub:pings")
             watch.create_task(self._prober.run(), name="hub:probes")
+
+    # In front of everything.
+
+    def open_lobby(
+        self,
+        listeners: Sequence[socket.socket],
+        make_protocol: Callable[[], asyncio.Protocol],
+    ) -> Lobby:
+        """
+        Listen on bound sockets; whoever opens a lobby closes it.
+
+        Args:
+            make_protocol: called for each socket that is let in.
+        """
+        lobby = Lobby(
+            listeners,
+            make_protocol=make_protocol,
+            turnstile=self.switchboard.turnstile,
+            descriptors=self.switchboard.descriptors,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        lobby.open()
+        self._lobby = lobby
+        return lobby
+
+    async def cut_off_callers(self, after: timedelta) -> None:
+        """Drop the HTTP connections that are still open after that time."""
+        await self._clock.sleep(after)
+        self.switchboard.callers.cut_all()
 
     # What the rooms above ask.
 
@@ -74,6 +110,11 @@ class Hub:
     def is_draining(self) -> bool:
         """Whether upgrades are refused because this instance stops."""
         return self.switchboard.is_draining
+
+    @property
+    def stalled_for(self) -> timedelta:
+        """How long the event loop has stood still altogether; see `Pulse`."""
+        return self.switchboard.pulse.stalled_for
 
     def list_peers(self, application_id: ApplicationId) -> Sequence[Connection]:
         """The newest connection of each executor on line, in no certain order."""
@@ -92,9 +133,18 @@ class Hub:
         """Whether any executor of that application is on line."""
         return bool(self._seats.list_newest(application_id))
 
-    def is_handshaking(self, application_id: ApplicationId) -> bool:
-        """Whether somebody of that application has not said yet who it is."""
-        return self.switchboard.handshaking[application_id] > 0
+    def is_handshaking(self, application: ApplicationRef) -> bool:
+        """
+        Whether somebody of that application is on the way in.
+
+        That is from its request to its answer. Whoever still waits in the lobby may be
+        of any application.
+        """
+        return (
+            self.switchboard.handshaking[application.id] > 0
+            or self.switchboard.admitting[application.name] > 0
+            or (self._lobby is not None and self._lobby.waiting_count > 0)
+        )
 
     def list_last_seen(self) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:
         """When the last byte of each executor on line arrived, and on which socket."""
@@ -142,13 +192,8 @@ class Hub:
             reason,
         )
 
-    async def drain(self, within: timedelta) -> None:
-        """
-        Refuse upgrades, close every connection as restarting, and wait for the peers.
-
-        Sockets still open after `within` are aborted. Nobody is told of anything
-        afterwards.
-        """
+    async def say_goodbye(self) -> None:
+        """Refuse upgrades from now on, and close every connection as restarting."""
         self.switchboard.refuse_upgrades()
         await self._hang_up_all(
             self._connections.values(),
@@ -156,6 +201,15 @@ class Hub:
             SERVICE_RESTART,
             "Relay is stopping",
         )
+
+    async def drain(self, within: timedelta) -> None:
+        """
+        Say goodbye, and wait for the peers.
+
+        Sockets still open after `within` are aborted. Nobody is told of anything
+        afterwards.
+        """
+        await self.say_goodbye()
         if not await self._clock.wait(self.switchboard.all_gone, within):
             for link in list(self.switchboard.links):
                 link.abort()

@@ -14,6 +14,7 @@ from relay.protocol.messages import ExecutorInfoRequest
 from relay.tasks import TaskSet
 
 PROBE_INTERVAL = timedelta(seconds=15)
+PROBED_PER_TURN = 100
 
 _TICKS_PER_INTERVAL = 80
 _LEAST_SHARE = 64
@@ -93,9 +94,12 @@ class Prober:
         """Probe until cancelled."""
         while True:
             await self._clock.sleep(PROBE_INTERVAL)
-            for connection in list(self._list_connections()):
-                if connection.is_responsive:
-                    continue
+            silent = [
+                each for each in self._list_connections() if not each.is_responsive
+            ]
+            for number, connection in enumerate(silent, start=1):
+                if number % PROBED_PER_TURN == 0:
+                    await self._clock.sleep(timedelta(0))
                 # What was held too long may make room for what waits.
                 connection.write_waiting()
                 # A serial SDK reads the frames one by one: a second probe would only

@@ -31,3 +31,7 @@ class Link(Protocol):
     def abort(self) -> None:
         """Drop the socket in this turn; what is not sent yet is lost."""
         ...
+
+    def give_message_up(self) -> None:
+        """Close the socket: there is no room for the message that arrives on it."""
+        ...

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from http import HTTPStatus
 from typing import Final
 
@@ -25,11 +26,25 @@ STOPPING: Final = Refusal(
 OVERLOADED: Final = Refusal(
     503, "Service Unavailable", "Relay is too busy to check the key; try again"
 )
+CROWDED: Final = Refusal(
+    503, "Service Unavailable", "too many executors connect at once; try again"
+)
+NO_DESCRIPTORS: Final = Refusal(
+    503,
+    "Service Unavailable",
+    "Relay holds as many sockets as its limit of open files allows; try again",
+)
 UNDECIDED: Final = Refusal(
     503, "Service Unavailable", "Relay cannot check the key now; try again"
 )
 
 _RETRY_AFTER_SECONDS: Final = "1"
+
+
+@cache
+def render_plain(refusal: Refusal) -> bytes:
+    """One of the refusals above, made once: they are given to crowds."""
+    return render(refusal, {})
 
 
 def render(refusal: Refusal, headers: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """Which connection speaks for which executor, and what happens when several do."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import structlog
@@ -83,6 +83,8 @@ class Seats:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._seats: dict[ApplicationId, dict[ExecutorId, Seat]] = {}
+        # Of ten thousand executors a millisecond's work, and asked for all the time.
+        self._newest: dict[ApplicationId, Sequence[Connection]] = {}
 
     def take(self, connection: Connection) -> Seat:
         """Seat a connection that has said who it is."""
@@ -92,6 +94,7 @@ class Seats:
         if seat is None:
             seat = seats[executor_id] = Seat(self._clock)
         seat.take(connection)
+        self._newest.pop(application_id, None)
         return seat
 
     def leave(self, connection: Connection) -> Connection | None:
@@ -100,6 +103,7 @@ class Seats:
         seats = self._seats[application_id]
         seat = seats[executor_id]
         successor = seat.leave(connection)
+        self._newest.pop(application_id, None)
         if not seat.connections:
             del seats[executor_id]
             if not seats:
@@ -116,10 +120,16 @@ class Seats:
         seat = self.find(ref)
         return seat is not None and seat.is_colliding
 
-    def list_newest(self, application_id: ApplicationId) -> list[Connection]:
+    def list_newest(self, application_id: ApplicationId) -> Sequence[Connection]:
         """The connection that speaks for each executor of an application."""
-        seats = self._seats.get(application_id, {})
-        return [seat.connections[-1] for seat in seats.values()]
+        newest = self._newest.get(application_id)
+        if newest is None:
+            seats = self._seats.get(application_id)
+            if seats is None:
+                return []
+            newest = [seat.connections[-1] for seat in seats.values()]
+            self._newest[application_id] = newest
+        return newest
 
     def __iter__(self) -> Iterator[Connection]:
         """The connection that speaks for each executor."""

@@ -6,8 +6,8 @@ place of uvicorn's own. ASGI has no ping event and one task a socket; this sees 
 frame and needs no task while idle. WebSocket itself is websockets' documented sans-I/O
 layer.
 
-**What this relies on in uvicorn**, and nothing else in the house does (a contract test
-on real sockets proves each point):
+**What this relies on in uvicorn** (a contract test on real sockets proves each point;
+`relay.hub.web` and `relay.launch.web` say what they rely on):
 
 1. `Config(ws=...)` takes a class.
 2. It is constructed with the keywords `config`, `server_state` and `app_state`;
@@ -41,8 +41,16 @@ from websockets.server import ServerProtocol
 from relay.hub.connection import Connection
 from relay.hub.events import Loss
 from relay.hub.handshake import Admission, Knock, Refusal, parse_upgrade_path
+from relay.hub.hangups import has_hung_up
 from relay.hub.hub import SERVICE_RESTART, Hub
-from relay.hub.refusals import DEFECT, NO_UPGRADE, STOPPING, UNKNOWN_PATH, render
+from relay.hub.refusals import (
+    DEFECT,
+    NO_DESCRIPTORS,
+    NO_UPGRADE,
+    STOPPING,
+    UNKNOWN_PATH,
+    render,
+)
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -56,6 +64,7 @@ PONG_LIMIT_BYTES = 1024 * 1024
 
 _INVALID_DATA: Final = 1007
 _INTERNAL_ERROR: Final = 1011
+_TRY_AGAIN_LATER: Final = 1013
 _REASON_LIMIT_BYTES: Final = 123
 
 # Unattached and silent: at debug, websockets' logger prints the request line, in which
@@ -90,6 +99,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         "_siblings",
         "_stage",
         "_transport",
+        "_unfinished_bytes",
         "_wire",
     )
 
@@ -114,6 +124,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         self._is_text = False
         self._is_paused = False
         self._pong_bytes = 0
+        self._unfinished_bytes = 0
 
     # What asyncio and uvicorn call.
 
@@ -136,7 +147,8 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             # Any byte is life: a large reply is one frame of many seconds.
             self._hub.saw(self._connection)
         self._wire.receive_data(data)
-        for event in self._wire.events_received():
+        events = self._wire.events_received()
+        for event in events:
             try:
                 if isinstance(event, Request):
                     self._receive_request(event)
@@ -153,6 +165,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         if (failure := self._wire.parser_exc) is not None:
             too_large = isinstance(failure, PayloadTooBig)
             self._note_loss(Loss.TOO_LARGE if too_large else Loss.PROTOCOL)
+        self._count_unfinished(len(data), has_events=bool(events))
 
     def eof_received(self) -> None:
         """Let the transport close: the peer has ended."""
@@ -222,6 +235,13 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         self._stage = _Stage.ENDED
         self._transport.abort()
 
+    def give_message_up(self) -> None:
+        """Close the socket: there is no room for the message that arrives on it."""
+        reason = "too much of too many messages at once; try again later"
+        self._hang_up(Loss.OVERFLOW, _TRY_AGAIN_LATER, reason)
+        # The rest of it must not be waited for.
+        self._close_soon()
+
     # The upgrade.
 
     def _receive_request(self, request: Request) -> None:
@@ -231,6 +251,11 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             return
         if self._hub.is_draining:
             self._refuse(STOPPING)
+            return
+        descriptor = self._transport.get_extra_info("socket").fileno()
+        if descriptor >= self._hub.descriptors.ceilings.upgrade:
+            self._hub.descriptors.note_refusal()
+            self._refuse(NO_DESCRIPTORS)
             return
         response = self._wire.accept(request)
         hosts = request.headers.get_all("Host")
@@ -258,6 +283,11 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         # No await from here to `greet`: the connection is in the hub's index before
         # anybody can revoke what it was admitted on.
         if self._stage is not _Stage.ADMITTING:
+            return
+        if has_hung_up(self._transport.get_extra_info("socket")):
+            # Nothing was read meanwhile, so that nobody has noticed.
+            self._hub.metrics.upgrades.labels("gone").inc()
+            self.abort()
             return
         if not isinstance(verdict, Admission):
             self._refuse(verdict)
@@ -313,6 +343,19 @@ class RelayWebSocketProtocol(asyncio.Protocol):
                 # websockets has put the pong into what is to be flushed.
                 pass
 
+    def _count_unfinished(self, received_bytes: int, *, has_events: bool) -> None:
+        """
+        Tell what is held here of a message that is not complete.
+
+        The beginning of a frame behind a complete one is not counted until more of it
+        comes; that is one read from the socket at most.
+        """
+        before = self._unfinished_bytes
+        held = len(self._message) if has_events else before + received_bytes
+        if held != before:
+            self._unfinished_bytes = held
+            self._hub.unfinished.note(self, held)
+
     def _receive_message(self, message: bytes) -> None:
         if self._connection is None or self._connection.link is None:
             return
@@ -321,7 +364,9 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             self._hub.metrics.replies_dropped.inc()
             return
         try:
-            message.decode()
+            # Most are ASCII, and finding that out costs a tenth of decoding it.
+            if not message.isascii():
+                message.decode()
         except UnicodeDecodeError:
             self._wire.fail(_INVALID_DATA, "text must be UTF-8")
             self._note_loss(Loss.PROTOCOL)

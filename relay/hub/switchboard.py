@@ -4,15 +4,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
 from relay.clock import Clock
 from relay.errors import ConnectionLostError, DispatchError
 from relay.hub.admission import Admissions
+from relay.hub.callers import Callers
 from relay.hub.connection import Connection
 from relay.hub.deadlines import Deadlines
+from relay.hub.descriptors import Ceilings, Descriptors
 from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
 from relay.hub.handshake import Admission, Gatekeeper, Knock, Refusal
 from relay.hub.link import Link
@@ -20,6 +22,8 @@ from relay.hub.proxies import ProxyTrust
 from relay.hub.pulse import Pulse
 from relay.hub.refusals import STOPPING
 from relay.hub.seats import Seats
+from relay.hub.turnstile import Turnstile
+from relay.hub.unfinished import Unfinished
 from relay.ids import ApplicationId, ConnectionId
 from relay.protocol.messages import ExecutorInfoRequest
 from relay.settings import RelaySettings
@@ -33,6 +37,8 @@ SLOW_READER_LIMIT = timedelta(seconds=10)
 """For a peer to read on when what is written to it has piled up."""
 
 POLICY_VIOLATION: Final = 1008
+
+NameT = TypeVar("NameT")
 
 logger = structlog.get_logger(__name__)
 
@@ -60,12 +66,19 @@ class Switchboard:
         self.all_gone = asyncio.Event()
         self.all_gone.set()
         self.connections: dict[ConnectionId, Connection] = {}
+        self.admitting: Counter[str] = Counter()
         self.handshaking: Counter[ApplicationId] = Counter()
         self.pulse = Pulse(clock, metrics)
         self.seats = Seats(clock)
         self.silence = Deadlines(settings.ping_wait, clock, self._give_up)
         self.unread = Deadlines(SLOW_READER_LIMIT, clock, self._cut_slow_reader)
         self.unclosed = Deadlines(CLOSE_LIMIT, clock, _abort)
+        self.unfinished: Unfinished[Link] = Unfinished(
+            settings.max_unfinished_bytes, lambda link: link.give_message_up()
+        )
+        self.turnstile = Turnstile(clock)
+        self.descriptors = Descriptors(Ceilings.of_this_process(), clock, metrics)
+        self.callers = Callers(clock, metrics)
         self._clock = clock
         self._admissions = Admissions(clock)
 
@@ -73,6 +86,7 @@ class Switchboard:
         """A socket asks for an upgrade."""
         self.links.add(link)
         self.all_gone.clear()
+        self.turnstile.enter(link)
 
     def refuse_upgrades(self) -> None:
         """Answer upgrades with 503 from now on: this instance stops."""
@@ -81,6 +95,8 @@ class Switchboard:
     def gone(self, link: Link) -> None:
         """A socket has ended altogether."""
         self.unclosed.discard(link)
+        self.unfinished.note(link, 0)
+        self.turnstile.leave(link)
         self.links.discard(link)
         if not self.links:
             self.all_gone.set()
@@ -88,10 +104,15 @@ class Switchboard:
     def closing(self, link: Link) -> None:
         """A socket waits for its peer's part in closing; not for ever."""
         self.unclosed.touch(link)
+        self.turnstile.leave(link)
 
     async def admit(self, knock: Knock) -> Admission | Refusal:
         """Whether an upgrade request may come in."""
-        verdict = await self._admissions.decide(knock, self.gatekeeper)
+        self.admitting[knock.app_name] += 1
+        try:
+            verdict = await self._admissions.decide(knock, self.gatekeeper)
+        finally:
+            _count_down(self.admitting, knock.app_name)
         return STOPPING if self.is_draining else verdict
 
     def accept(self, link: Link, admission: Admission, peer_address: str) -> Connection:
@@ -106,6 +127,7 @@ class Switchboard:
         )
         self.connections[connection.id] = connection
         self.handshaking[connection.application.id] += 1
+        self.turnstile.await_peer(link)
         self.silence.touch(connection)
         self.metrics.connections.inc()
         return connection
@@ -131,10 +153,12 @@ class Switchboard:
                 connection, Loss.UNIDENTIFIED, POLICY_VIOLATION, f"handshake: {error}"
             )
             return
-        if connection.id not in self.connections:
+        link = connection.link
+        if link is None:
             # Lost in the turn between its answer and now.
             return
-        self._leave_handshake(connection)
+        self.turnstile.leave(link)
+        _count_down(self.handshaking, connection.application.id)
         connection.identify(info)
         self.seats.take(connection)
         self._tell_arrival(connection)
@@ -198,7 +222,7 @@ class Switchboard:
         self.metrics.disconnects.labels(loss).inc()
         logger.debug("connection_lost", connection_id=connection.id, loss=str(loss))
         if not connection.is_identified:
-            self._leave_handshake(connection)
+            _count_down(self.handshaking, connection.application.id)
             return
         successor = self.seats.leave(connection)
         if successor is not None:
@@ -240,12 +264,6 @@ class Switchboard:
             # What the socket and those who wait for it need is still to be done.
             logger.exception("connection_event_failed")
 
-    def _leave_handshake(self, connection: Connection) -> None:
-        application_id = connection.application.id
-        self.handshaking[application_id] -= 1
-        if not self.handshaking[application_id]:
-            del self.handshaking[application_id]
-
     def _give_up(self, connection: Connection, is_late: bool) -> None:
         # After a stall of our own we cannot tell who was silent.
         self.cut(connection, Loss.SILENT, is_fault=is_late)
@@ -263,3 +281,9 @@ class Switchboard:
 
 def _abort(link: Link, is_late: bool) -> None:
     link.abort()
+
+
+def _count_down(counter: Counter[NameT], name: NameT) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

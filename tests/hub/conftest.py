@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,6 +20,7 @@ from relay.hub.events import Arrival, Departure
 from relay.hub.handshake import Admission, Knock, Refusal
 from relay.hub.hub import Hub
 from relay.hub.socket import RelayWebSocketProtocol
+from relay.hub.web import RelayHttpProtocol
 from relay.ids import (
     ApplicationId,
     ApplicationRef,
@@ -30,6 +31,7 @@ from relay.ids import (
     KeyName,
     OrgName,
 )
+from relay.launch import WebServer
 from relay.settings import RelaySettings
 from relay.telemetry import Metrics
 from relay.testing.clock import FakeClock
@@ -101,7 +103,7 @@ class Bench:
     hub: Hub
     url: str
     port: int
-    server: uvicorn.Server
+    server: WebServer
     gatekeeper: RecordingGatekeeper
     listener: RecordingListener
     metrics: Metrics
@@ -167,13 +169,20 @@ async def knock(
 
 @asynccontextmanager
 async def open_bench(
-    *, clock: Clock, http: str = "httptools", is_watching: bool = True, **settings: Any
+    *,
+    clock: Clock,
+    http: str | type[asyncio.Protocol] = RelayHttpProtocol,
+    is_watching: bool = True,
+    routes: Sequence[Route] = (),
+    **settings: Any,
 ) -> AsyncIterator[Bench]:
     """
     Serve a hub and a plain HTTP route on one free port.
 
     Args:
+        http: uvicorn's name of a parser, or the protocol of HTTP connections.
         is_watching: whether `Hub.run` runs.
+        routes: more of the HTTP application.
         settings: fields of `RelaySettings`.
     """
     metrics = Metrics()
@@ -186,12 +195,13 @@ async def open_bench(
         yield {"hub": hub}
 
     app = Starlette(
-        routes=[Route("/echo", _echo, methods=["GET", "POST"])], lifespan=lifespan
+        routes=[Route("/echo", _echo, methods=["GET", "POST"]), *routes],
+        lifespan=lifespan,
     )
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        server = uvicorn.Server(
+        server = WebServer(
             uvicorn.Config(
                 app,
                 http=http,

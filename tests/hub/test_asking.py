@@ -46,6 +46,12 @@ class Export(PaddingRequest):
     message_type = "export_workflow"
 
 
+class Import(PaddingRequest):
+    """A request that takes minutes."""
+
+    message_type = "import_workflow"
+
+
 def find(bench: Bench) -> Connection:
     connection = bench.hub.find(executor_ref())
     assert connection is not None
@@ -369,17 +375,19 @@ async def test_unresponsive_executor_is_probed_until_it_answers(
         assert len(executor.received("executor_info")) == 2
 
 
-async def test_timeouts_behind_retention_do_not_count(
-    bench: Bench, clock: FakeClock
+@pytest.mark.parametrize("slow", [RETENTION, Import(), Export()])
+async def test_timeouts_behind_work_of_minutes_do_not_count(
+    bench: Bench, clock: FakeClock, slow: Any
 ) -> None:
-    """Python 2 works on it for minutes, and lets everything else wait."""
+    """Python 2 lets everything else wait for it."""
+    name = slow.message_type
     async with await bench.connect(
-        script={"retention": [Silence()], "exist_pending_workflows": [Silence()]}
+        script={name: [Silence()], "exist_pending_workflows": [Silence()]}
     ) as executor:
-        retention = start(bench, RETENTION, timedelta(seconds=1))
-        await executor.wait_for("retention")
+        working = start(bench, slow, timedelta(seconds=1))
+        await executor.wait_for(name)
         await clock.advance(timedelta(seconds=1))
-        assert isinstance(await retention, ReplyTimeoutError)
+        assert isinstance(await working, ReplyTimeoutError)
 
         for _ in range(3):
             await time_out(bench, clock, executor)

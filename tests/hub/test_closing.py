@@ -8,6 +8,7 @@ import pytest
 from relay.errors import ConnectionLostError
 from relay.hub.events import Departure, Loss
 from relay.hub.handshake import Admission
+from relay.hub.hub import Hub
 from relay.hub.switchboard import CLOSE_LIMIT
 from relay.ids import (
     ApplicationId,
@@ -18,10 +19,14 @@ from relay.ids import (
     KeyName,
     OrgName,
 )
+from relay.settings import RelaySettings
+from relay.tasks import TaskSet
+from relay.telemetry import Metrics
 from relay.testing.answers import Silence
 from relay.testing.clock import FakeClock
 from relay.testing.executor import FakeExecutor
 from tests.hub.conftest import ADMITTED, ORDERS, Bench, eventually, executor_ref
+from tests.hub.paper import PaperLink, count_by_turn
 from tests.hub.test_frames import PaddingRequest
 
 OTHER = ApplicationRef(ApplicationId("app-2"), OrgName("local"), AppName("stock"))
@@ -132,6 +137,27 @@ async def test_drain_closes_five_hundred_sockets(bench: Bench) -> None:
     for executor in executors:
         await executor.wait_closed()
         assert executor.close_code == 1012
+
+
+async def test_a_crowd_is_closed_in_portions(clock: FakeClock) -> None:
+    """A stop, a deletion and a revocation leave the loop to others meanwhile."""
+    hub = Hub(settings=RelaySettings(), clock=clock, metrics=Metrics())
+    links = [PaperLink() for _ in range(350)]
+    for link in links:
+        hub.switchboard.accept(link, ADMITTED, "")
+    portions: list[int] = []
+
+    def count_closings() -> int:
+        return sum(link.closings for link in links)
+
+    async with TaskSet("count") as tasks:
+        tasks.spawn(count_by_turn(count_closings, portions, clock), name="count")
+        await clock.settle()
+        await hub.close_application(ORDERS.id, "deleted")
+        await clock.settle()
+
+    assert sum(portions) == len(links)
+    assert max(portions) <= 100
 
 
 async def test_drain_aborts_who_does_not_go(bench: Bench, clock: FakeClock) -> None:

@@ -19,7 +19,7 @@ class Watch:
         self.clock = clock
         self.expired: list[tuple[str, float, bool]] = []
         self.deadlines: Deadlines[str] = Deadlines(SPAN, clock, self._note)
-        self.on_expiry: Callable[[str], None] = lambda key: None
+        self.on_expiry: Callable[[str], object] = lambda key: None
 
     def _note(self, key: str, is_late: bool) -> None:
         self.expired.append((key, self.clock.monotonic(), is_late))
@@ -123,3 +123,27 @@ async def test_late_timer_lets_the_loop_read_first() -> None:
         running.cancel()
 
     assert watch.expired == [("silent", 28.0, True)]
+
+
+async def test_crowd_expires_in_portions(watch: Watch) -> None:
+    """What came at once goes within milliseconds, not within one turn of the loop."""
+    for number in range(250):
+        watch.deadlines.touch(str(number))
+
+    await watch.clock.advance(SPAN + timedelta(milliseconds=10))
+
+    moments = [at for _, at, _ in watch.expired]
+    assert len(moments) == 250
+    assert max(moments.count(at) for at in set(moments)) == 100
+
+
+async def test_oldest_can_be_taken(watch: Watch) -> None:
+    """A line of waiting people: the first one that came, and it does not expire."""
+    for key in ("a", "b"):
+        watch.deadlines.touch(key)
+
+    assert watch.deadlines.take_oldest() == "a"
+    assert watch.deadlines.take_oldest() == "b"
+    assert watch.deadlines.take_oldest() is None
+    await watch.clock.advance(2 * SPAN)
+    assert watch.expired == []

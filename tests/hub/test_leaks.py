@@ -3,6 +3,10 @@
 import asyncio
 import gc
 import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
 
 import pytest
 from websockets.server import ServerProtocol
@@ -11,10 +15,16 @@ from relay.hub.connection import Connection
 from relay.hub.events import Loss
 from relay.hub.handshake import Refusal
 from relay.hub.socket import RelayWebSocketProtocol
+from relay.hub.turnstile import PLACES
+from relay.hub.web import RelayHttpProtocol
+from relay.testing.clock import FakeClock
 from relay.testing.executor import FakeExecutor
 from tests.hub.conftest import Bench, eventually, knock
+from tests.hub.raw import raw_client, upgrade_request
 
 ROUNDS = 200
+THOUSAND = 1000
+AT_ONCE = 20
 
 
 def count_descriptors() -> int:
@@ -22,21 +32,129 @@ def count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_refused_upgrades_leave_nothing(bench: Bench) -> None:
+@dataclass(frozen=True)
+class Inventory:
+    """What a process keeps, of the kinds that a client could make more of."""
+
+    tasks: int
+    descriptors: int
+    things: int
+
+    @classmethod
+    async def take(cls, clock: FakeClock) -> Self:
+        # It keeps its alarms until their time has come, wanted or not.
+        await clock.advance(timedelta(minutes=1))
+        gc.collect()
+        return cls(len(asyncio.all_tasks()), count_descriptors(), len(gc.get_objects()))
+
+
+async def repeat(times: int, once: Callable[[], Awaitable[object]]) -> None:
+    """Do it so often, a few at a time."""
+
+    async def work() -> None:
+        for _ in range(times // AT_ONCE):
+            await once()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(AT_ONCE):
+            tasks.create_task(work())
+
+
+async def nothing_is_left(bench: Bench, clock: FakeClock, before: Inventory) -> None:
+    """Wait until everything is gone, and compare."""
+    await eventually(lambda: not bench.hub.switchboard.links)
+    await eventually(lambda: not bench.server.server_state.connections)
+    await eventually(lambda: len(asyncio.all_tasks()) <= before.tasks)
+    await eventually(lambda: count_descriptors() <= before.descriptors)
+    switchboard = bench.hub.switchboard
+    assert bench.hub.connection_count == 0
+    assert len(switchboard.unclosed) == len(switchboard.silence) == 0
+    assert len(switchboard.callers) == 0
+    assert switchboard.turnstile.room == PLACES
+    # One object for each ten sockets would be a leak; the rest is noise.
+    after = await Inventory.take(clock)
+    assert after.things < before.things + THOUSAND / 10
+
+
+async def test_refused_upgrades_leave_nothing(bench: Bench, clock: FakeClock) -> None:
     """A client with a bad key knocks every second for ever."""
     bench.gatekeeper.verdict = Refusal(401, "Unauthorized", "unknown key")
-    await knock(bench, "/websocket/orders/key")
+
+    async def be_refused() -> None:
+        assert (await knock(bench, "/websocket/orders/key")).status == 401
+        bench.gatekeeper.knocks.clear()
+
+    await repeat(AT_ONCE, be_refused)
     await eventually(lambda: not bench.server.server_state.connections)
-    tasks, descriptors = len(asyncio.all_tasks()), count_descriptors()
+    before = await Inventory.take(clock)
 
-    for _ in range(ROUNDS):
-        await knock(bench, "/websocket/orders/key")
+    await repeat(THOUSAND, be_refused)
 
-    await eventually(lambda: not bench.hub.switchboard.links)
-    await eventually(lambda: len(asyncio.all_tasks()) <= tasks)
-    await eventually(lambda: count_descriptors() <= descriptors)
-    assert not bench.server.server_state.connections
-    assert len(bench.hub.switchboard.unclosed) == 0
+    await nothing_is_left(bench, clock, before)
+
+
+async def ask_and_reset(bench: Bench) -> None:
+    async with raw_client(bench.port) as client:
+        client.send(upgrade_request())
+        client.reset()
+
+
+async def ask_and_end(bench: Bench) -> None:
+    async with raw_client(bench.port) as client:
+        client.send(upgrade_request())
+        client.end()
+        # Half a close is one: nothing can be answered over such a socket.
+        await client.read_all()
+
+
+async def come_in_and_reset(bench: Bench) -> None:
+    async with raw_client(bench.port) as client:
+        client.send(upgrade_request())
+        await client.read_head()
+        client.reset()
+
+
+async def come_in_and_end(bench: Bench) -> None:
+    async with raw_client(bench.port) as client:
+        client.send(upgrade_request())
+        await client.read_head()
+        client.end()
+        await client.read_all()
+
+
+async def half_ask_and_reset(bench: Bench) -> None:
+    async with raw_client(bench.port) as client:
+        client.send(upgrade_request()[:60])
+        client.reset()
+
+
+@pytest.mark.parametrize(
+    "abort",
+    [
+        ask_and_reset,
+        ask_and_end,
+        come_in_and_reset,
+        come_in_and_end,
+        half_ask_and_reset,
+    ],
+)
+async def test_aborted_upgrades_leave_nothing(
+    bench: Bench, clock: FakeClock, abort: Callable[[Bench], Awaitable[object]]
+) -> None:
+    """Wherever on the way in its client goes, and however."""
+
+    async def once() -> None:
+        await abort(bench)
+        bench.gatekeeper.knocks.clear()
+
+    await repeat(AT_ONCE, once)
+    await eventually(lambda: not bench.server.server_state.connections)
+    before = await Inventory.take(clock)
+
+    await repeat(THOUSAND, once)
+
+    await nothing_is_left(bench, clock, before)
+    assert bench.listener.events == []
 
 
 async def test_connections_leave_nothing(bench: Bench) -> None:
@@ -113,6 +231,7 @@ async def test_ended_socket_is_freed_without_the_garbage_collector(
             await executor.wait_closed()
 
         await eventually(lambda: count_living(RelayWebSocketProtocol) == 0)
+        await eventually(lambda: count_living(RelayHttpProtocol) == 0)
         await eventually(lambda: count_living(Connection) == 0)
         await eventually(lambda: count_living(ServerProtocol) == 0)
     finally:

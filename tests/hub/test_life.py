@@ -1,6 +1,7 @@
 """Signs of life, and what their absence means."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -10,12 +11,12 @@ from relay.clock import SystemClock
 from relay.errors import ConnectionLostError
 from relay.hub.events import Loss
 from relay.hub.switchboard import SLOW_READER_LIMIT
-from relay.ids import ExecutorId
+from relay.ids import ApplicationId, AppName, ExecutorId
 from relay.protocol.messages import RecoveryRequest
 from relay.testing.answers import Answer, Failure, Reply, Silence, WrongType
 from relay.testing.clock import START, FakeClock
 from relay.testing.executor import FakeExecutor
-from tests.hub.conftest import Bench, eventually, executor_ref
+from tests.hub.conftest import Bench, eventually, executor_ref, open_bench
 from tests.hub.test_frames import PaddingRequest
 
 ORDER = RecoveryRequest((ExecutorId("dead-1"),))
@@ -171,24 +172,25 @@ async def test_peer_that_never_pings_stays_by_its_pongs(
         assert await pass_time(bench, clock, 100) < 21 * SECOND
 
 
+@pytest.mark.parametrize("stall", [2 * SECOND, 10 * SECOND])
 async def test_stall_of_our_own_makes_the_loss_a_fault(
-    bench: Bench, clock: FakeClock
+    bench: Bench, clock: FakeClock, stall: timedelta
 ) -> None:
     """After standing still Relay cannot tell who was silent, and says so."""
     executor = await bench.connect()
     executor.stop_reading()
-    await clock.advance(20 * SECOND)
+    await clock.advance(24.5 * SECOND)
 
     # Time passes at once for everybody, as it does while the loop is blocked.
-    clock._move_to(clock.now() + 10 * SECOND)
+    clock._move_to(clock.now() + stall)
     await clock.advance(timedelta(0))
 
     await eventually(lambda: bench.listener.departures)
     (departure,) = bench.listener.departures
     assert departure.loss is Loss.SILENT
     assert departure.is_fault
-    assert bench.hub.switchboard.pulse.longest_stall >= 9 * SECOND
-    assert bench.sample("relay_loop_stall_seconds_max") >= 9
+    assert bench.hub.switchboard.pulse.longest_stall >= stall - SECOND
+    assert bench.sample("relay_loop_stall_seconds_max") >= stall / SECOND - 1
     executor.abort()
 
 
@@ -310,9 +312,12 @@ async def test_executor_that_does_not_say_who_it_is_is_closed(
         bench.url, script={"executor_info": [Silence()]}
     )
     await executor.wait_for("executor_info")
-    assert bench.hub.is_handshaking(executor_ref().application.id)
+    orders = executor_ref().application
+    assert bench.hub.is_handshaking(orders)
+    others = replace(orders, id=ApplicationId("others"), name=AppName("others"))
+    assert not bench.hub.is_handshaking(others)
     assert bench.hub.connection_count == 1
-    assert bench.hub.list_peers(executor_ref().application.id) == []
+    assert not bench.hub.list_peers(executor_ref().application.id)
 
     await clock.advance(10 * SECOND)
 
@@ -320,8 +325,25 @@ async def test_executor_that_does_not_say_who_it_is_is_closed(
     assert executor.close_code == 1008
     assert "10 s" in (executor.close_reason or "")
     assert bench.listener.events == []
-    assert not bench.hub.is_handshaking(executor_ref().application.id)
+    assert not bench.hub.is_handshaking(executor_ref().application)
     assert bench.sample("relay_handshakes_failed_total") == 1
+
+
+async def test_silence_counts_from_the_upgrade_on(clock: FakeClock) -> None:
+    """Whoever may take long to introduce itself may not be silent for longer."""
+    async with open_bench(clock=clock, handshake_timeout_secs=60) as bench:
+        executor = await FakeExecutor.connect(
+            bench.url, script={"executor_info": [Silence()]}
+        )
+        await executor.wait_for("executor_info")
+        executor.stop_reading()
+        assert bench.hub.connection_count == 1
+
+        await clock.advance(25 * SECOND)
+
+        await eventually(lambda: not bench.server.server_state.connections)
+        assert bench.sample("relay_disconnects_total", reason="silent") == 1
+        executor.abort()
 
 
 async def test_socket_lost_in_its_handshake_is_told_to_nobody(bench: Bench) -> None:
@@ -335,7 +357,7 @@ async def test_socket_lost_in_its_handshake_is_told_to_nobody(bench: Bench) -> N
 
     await eventually(lambda: bench.hub.connection_count == 0)
     assert bench.listener.events == []
-    assert not bench.hub.is_handshaking(executor_ref().application.id)
+    assert not bench.hub.is_handshaking(executor_ref().application)
 
 
 async def test_socket_lost_with_its_introduction_is_told_to_nobody(
@@ -356,8 +378,8 @@ async def test_socket_lost_with_its_introduction_is_told_to_nobody(
     await executor.wait_closed()
     await eventually(lambda: not bench.hub.switchboard.links)
     assert bench.listener.events == []
-    assert bench.hub.list_peers(executor_ref().application.id) == []
-    assert not bench.hub.is_handshaking(executor_ref().application.id)
+    assert not bench.hub.list_peers(executor_ref().application.id)
+    assert not bench.hub.is_handshaking(executor_ref().application)
 
 
 @pytest.mark.parametrize(

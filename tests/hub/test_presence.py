@@ -10,7 +10,16 @@ from websockets.exceptions import ConnectionClosed
 from relay.errors import ConnectionLostError
 from relay.hub.connection import Connection
 from relay.hub.events import Arrival, Departure, Loss
-from relay.ids import ConnectionId, ExecutorId
+from relay.hub.handshake import Admission
+from relay.ids import (
+    ApplicationId,
+    ApplicationRef,
+    AppName,
+    ConnectionId,
+    ExecutorId,
+    ExecutorRef,
+    OrgName,
+)
 from relay.protocol.messages import RecoveryRequest
 from relay.testing.answers import Silence
 from relay.testing.clock import FakeClock
@@ -53,7 +62,7 @@ async def test_newest_connection_wins(bench: Bench) -> None:
         assert departure.connection_id == first.id
         assert departure.loss is Loss.SUPERSEDED
         assert bench.hub.is_online(executor_ref())
-        assert bench.hub.list_peers(ORDERS.id) == [bench.hub.find(executor_ref())]
+        assert list(bench.hub.list_peers(ORDERS.id)) == [bench.hub.find(executor_ref())]
         second = bench.hub.find(executor_ref())
         assert second is not None
         assert (await second.ask(ORDER, timedelta(seconds=5))).success
@@ -173,6 +182,24 @@ async def test_collision_ends_with_the_last_but_one_socket(bench: Bench) -> None
     assert isinstance(bench.listener.events[-1], Departure)
     assert first.closed.is_set()
     assert second.closed.is_set()
+
+
+async def test_one_id_in_two_applications_is_two_executors(bench: Bench) -> None:
+    """Ids are chosen by applications, which know nothing of each other."""
+    others = ApplicationRef(ApplicationId("app-2"), OrgName("local"), AppName("others"))
+    one = await bench.connect()
+    bench.gatekeeper.verdict = Admission(others, None, None)
+    two = await bench.connect()
+
+    for application in (ORDERS, others):
+        (peer,) = bench.hub.list_peers(application.id)
+        assert peer.ref == ExecutorRef(application, executor_ref().executor_id)
+        assert bench.hub.find(peer.ref) is peer
+
+    two.abort()
+    await eventually(lambda: not bench.hub.is_available(others.id))
+    assert bench.hub.is_online(executor_ref())
+    one.abort()
 
 
 async def test_executors_of_one_application_are_listed_once_each(

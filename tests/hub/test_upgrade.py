@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 from relay.errors import StoreUnavailableError
 from relay.hub.admission import ADMISSION_LIMIT, ADMISSIONS_AT_ONCE
 from relay.hub.handshake import Refusal
+from relay.ids import AppName
 from relay.testing.clock import FakeClock
 from tests.hub.conftest import (
     UPGRADE,
     Bench,
     HttpAnswer,
     eventually,
+    executor_ref,
     knock,
     open_bench,
 )
@@ -133,12 +136,29 @@ async def test_slow_gatekeeper_is_not_waited_for_long(
         waiting = tasks.create_task(knock(bench, "/websocket/orders/key"))
         await eventually(lambda: bench.gatekeeper.knocks)
 
-        await clock.advance(ADMISSION_LIMIT)
+        await clock.advance(timedelta(seconds=4))
 
     answer = waiting.result()
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"
     read_problem(answer)
+
+
+async def test_who_is_decided_on_is_on_the_way_in(bench: Bench) -> None:
+    """No deadline of its application is judged while the gatekeeper takes its time."""
+    orders = executor_ref().application
+    bench.gatekeeper.held.clear()
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(knock(bench, "/websocket/orders/key"))
+        await eventually(lambda: bench.gatekeeper.knocks)
+
+        assert bench.hub.is_handshaking(orders)
+        assert not bench.hub.is_handshaking(replace(orders, name=AppName("others")))
+        bench.gatekeeper.verdict = Refusal(401, "Unauthorized", "unknown key")
+        bench.gatekeeper.held.set()
+
+    assert waiting.result().status == 401
+    assert not bench.hub.is_handshaking(orders)
 
 
 async def test_gatekeeper_sees_a_bounded_crowd(bench: Bench, clock: FakeClock) -> None:

@@ -15,6 +15,7 @@ from relay.errors import ReplyTooLargeError
 from relay.hub.events import Loss
 from relay.hub.handshake import Refusal
 from relay.hub.socket import RelayWebSocketProtocol
+from relay.hub.web import RelayHttpProtocol
 from relay.ids import ExecutorId
 from relay.protocol.messages import RecoveryRequest
 from relay.testing.answers import Huge
@@ -31,11 +32,11 @@ from tests.hub.conftest import (
 )
 
 
-@pytest.fixture(params=["httptools", "h11"])
+@pytest.fixture(params=[RelayHttpProtocol, "httptools", "h11"])
 async def bench(
     request: pytest.FixtureRequest, clock: FakeClock
 ) -> AsyncIterator[Bench]:
-    """A hub behind each of uvicorn's HTTP parsers."""
+    """A hub behind the protocol of ours, and each of uvicorn's."""
     async with open_bench(clock=clock, http=request.param) as opened:
         yield opened
 
@@ -45,9 +46,40 @@ def test_constructor_takes_what_uvicorn_gives() -> None:
     parameters = inspect.signature(RelayWebSocketProtocol).parameters
 
     assert list(parameters) == ["config", "server_state", "app_state"]
-    for parser in (HttpToolsProtocol, H11Protocol):
+    for parser in (RelayHttpProtocol, HttpToolsProtocol, H11Protocol):
         names = inspect.signature(parser).parameters
         assert set(parameters) <= set(names)
+
+
+def test_http_protocol_overrides_what_is_there() -> None:
+    """A callback that uvicorn stopped using would never be called here either."""
+    overridden = {
+        name
+        for name, thing in vars(RelayHttpProtocol).items()
+        if inspect.isfunction(thing) and not name.startswith("_")
+    }
+
+    inherited = {name for name in overridden if hasattr(HttpToolsProtocol, name)}
+
+    assert overridden - inherited == {"cut"}
+    assert {"on_body", "on_message_complete"} <= vars(HttpToolsProtocol).keys()
+
+
+async def test_startup_without_sockets_listens_to_nothing(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvicorn opens the application, and only the lobby accepts."""
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("uvicorn listens by itself")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_server", refuse)
+
+    async with open_bench(clock=clock) as bench:
+        assert bench.server.lifespan.state["hub"] is bench.hub
+        assert bench.server.servers == []
+        async with await bench.connect():
+            assert bench.hub.connection_count == 1
 
 
 async def test_socket_is_handed_over_and_asked_who_it_is(bench: Bench) -> None:
