@@ -7,8 +7,10 @@ applications and keys. The REST edge and the command line call it; the hub asks 
 through its `Gatekeeper` protocol::
 
     relay_api.routes ──┐
-    relay.cli ─────────┼─▶ Registry ─▶ Applications, Keys ─▶ store + audit
-    hub.handshake ─────┘      │  Gate
+    relay.cli ─────────┼─▶ Registry ─▶ Applications, Keys ─────▶ store + audit
+    hub.handshake ─────┘      │  Gate ─▶ Directory ─▶ Breaker ──▲
+                              │             └▶ Memory           │
+                              │  Newcomers ─────────────────────┘
                               └─▶ hub: close the sockets of what is gone
 
 Invariants
@@ -21,10 +23,16 @@ Invariants
   name comes back by PUT only, and a key scoped to it covers nothing afterwards.
 - A revoked key is refused from the commit on, and its open sockets are closed: at once
   where the revocation was made, within `POLL_INTERVAL` elsewhere.
+- While the store answers, what the gate takes from memory is a second old at most, and
+  never that a key or an application is not there.
 
-When the store does not answer, upgrades are refused with 503 (the executor keeps
-dialling), every use-case raises `StoreUnavailableError`, and sockets that are open stay
-open.
+When the store does not answer, the gate judges by its `Memory`: every application, name
+and key that this server has read or changed. Who is known comes in, who was revoked or
+deleted stays out, and a key that nobody has heard of is refused with 503 (the executor
+keeps dialling). In local mode an application that nobody has heard of comes in too, as
+one of the `Newcomers`: its row is written before the first news of its executors. Every
+other use-case raises `StoreUnavailableError`, and sockets that are open stay open. A
+store that hangs counts as away after 2 s, and is asked once a second from then on.
 
 It does not judge liveness, does not order recoveries, and knows no HTTP.
 """

@@ -20,6 +20,7 @@ from relay.records import (
 )
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
 from relay.registry.changes import ApplicationChange
+from relay.registry.memory import Absence, Memory
 from relay.registry.ports import Sockets
 from relay.settings import RelaySettings
 from relay.store import Store, UnitOfWork
@@ -60,12 +61,14 @@ class Applications:
         audit: AuditWriter,
         settings: RelaySettings,
         sockets: Sockets,
+        memory: Memory,
         recheck_deadlines: Callable[[], None],
     ) -> None:
         self._store = store
         self._audit = audit
         self._settings = settings
         self._sockets = sockets
+        self._memory = memory
         self._recheck_deadlines = recheck_deadlines
 
     async def list_all(self, principal: Principal) -> Sequence[ApplicationView]:
@@ -194,6 +197,7 @@ class Applications:
                     details,
                 ),
             )
+        self._memory.learn_application(record.ref.name, Absence.DELETED)
         await self._sockets.close_application(record.ref.id, DELETED_REASON)
 
     async def _put(
@@ -203,7 +207,7 @@ class Applications:
             old = await work.applications.lock(LOCAL_ORGANIZATION, name)
             if old is None:
                 new = new_application(
-                    name, created_by=work, private_mode=private_mode or False
+                    new_ref(name), created_by=work, private_mode=private_mode or False
                 )
                 await work.applications.insert(new)
             else:
@@ -219,6 +223,7 @@ class Applications:
                     {"application_name": name, "private_mode": new.private_mode},
                 ),
             )
+        self._memory.learn_application(name, new.ref)
         return old is None
 
     def _view(self, record: ApplicationRecord, organization_id: str) -> ApplicationView:
@@ -262,19 +267,22 @@ async def _lock_application(work: UnitOfWork, name: str) -> ApplicationRecord:
     return record
 
 
+def new_ref(name: AppName) -> ApplicationRef:
+    """An identity for an application that is not registered yet."""
+    return ApplicationRef(ApplicationId(new_id()), LOCAL_ORGANIZATION, name)
+
+
 async def _update_locked(work: UnitOfWork, record: ApplicationRecord) -> None:
     if not await work.applications.update(record):
         raise AssertionError("a locked row of an application has gone")
 
 
 def new_application(
-    name: AppName, *, created_by: UnitOfWork, private_mode: bool = False
+    ref: ApplicationRef, *, created_by: UnitOfWork, private_mode: bool = False
 ) -> ApplicationRecord:
     """A new application with the defaults: 60 s of grace, every threshold off."""
     return ApplicationRecord(
-        ref=ApplicationRef(
-            id=ApplicationId(new_id()), organization=LOCAL_ORGANIZATION, name=name
-        ),
+        ref=ref,
         created_at=created_by.now,
         executor_timeout=DEFAULT_TIMEOUT,
         gc_time_threshold=None,

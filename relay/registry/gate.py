@@ -1,16 +1,16 @@
 """Who may open an executor's socket."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import structlog
 
 from relay.access import Permission, check_application_name, hash_key
 from relay.audit import AuditWriter
-from relay.errors import ConflictError, InvalidInputError, StoreUnavailableError
+from relay.errors import InvalidInputError, StoreUnavailableError
 from relay.hub.handshake import Admission, Knock, Refusal
 from relay.ids import ApplicationRef, AppName
 from relay.records import (
-    RELAY_SUBJECT,
     AuditEntry,
     AuditStatus,
     AuditSubject,
@@ -18,16 +18,18 @@ from relay.records import (
     application_target,
 )
 from relay.registry.actor import LOCAL_ORGANIZATION, SHELL_ACTOR
-from relay.registry.applications import new_application
+from relay.registry.breaker import Breaker
 from relay.registry.browsers import FOREIGN_HOST, BrowserRules
+from relay.registry.directory import Directory
 from relay.registry.keys import Keys
+from relay.registry.memory import Absence
+from relay.registry.newcomers import Newcomers
 from relay.registry.refusals import RefusalNotes
 from relay.settings import AuthMode, RelaySettings
 from relay.store import Store
 
 logger = structlog.get_logger(__name__)
 
-REGISTERED = "application.create"
 REFUSED = "executor.refuse"
 UNKNOWN_KEY = AuditSubject(kind="api_key", id="", display="unknown key")
 
@@ -48,6 +50,12 @@ class Gate:
     A refused client knocks again every second for ever, so a refusal costs one indexed
     read at most and is written down once an hour (`RefusalNotes`). Its text reaches
     the log of the application, and says what to do.
+
+    While the store is away the same rules apply to what is remembered (`Directory`).
+    Whoever cannot be judged by that is asked to wait with 503 where keys are needed. In
+    local mode nobody has to: an application that nobody has heard of is a newcomer,
+    whose row is written later. A refusal that cannot be written down then is written
+    down when the client, which goes on knocking, is refused again.
     """
 
     def __init__(
@@ -57,6 +65,9 @@ class Gate:
         audit: AuditWriter,
         settings: RelaySettings,
         keys: Keys,
+        directory: Directory,
+        newcomers: Newcomers,
+        breaker: Breaker,
         browsers: BrowserRules,
         notes: RefusalNotes,
     ) -> None:
@@ -64,6 +75,9 @@ class Gate:
         self._audit = audit
         self._settings = settings
         self._keys = keys
+        self._directory = directory
+        self._newcomers = newcomers
+        self._breaker = breaker
         self._browsers = browsers
         self._notes = notes
 
@@ -71,13 +85,13 @@ class Gate:
         """The application to connect to, or the answer that turns the client away."""
         try:
             verdict = await self._judge(knock)
-            if isinstance(verdict, Admission):
-                return verdict
-            await self._write_down(knock, verdict)
         except StoreUnavailableError:
             return Refusal(
                 503, "Service Unavailable", "the database does not answer; try again"
             )
+        if isinstance(verdict, Admission):
+            return verdict
+        await self._write_down(knock, verdict)
         return verdict.refusal
 
     async def _judge(self, knock: Knock) -> Admission | _No:
@@ -99,7 +113,11 @@ class Gate:
             )
         if not self._browsers.is_own_host(knock.host):
             return _No(Refusal(403, "Forbidden", FOREIGN_HOST), "host")
-        key = await self._keys.find(knock.key)
+        try:
+            key = await self._directory.find_key(knock.key)
+        except StoreUnavailableError:
+            # It would only give the socket a name.
+            key = None
         if key is not None and key.revoked_at is not None:
             logger.warning(
                 "revoked_key_used",
@@ -114,7 +132,7 @@ class Gate:
         return self._welcome(application, key)
 
     async def _judge_by_key(self, knock: Knock) -> Admission | _No:
-        key = await self._keys.find(knock.key)
+        key = await self._directory.find_key(knock.key)
         if key is None:
             return _No(
                 Refusal(401, "Unauthorized", "the API key is unknown"), "unknown_key"
@@ -133,9 +151,11 @@ class Gate:
                 "permission",
                 key,
             )
-        application, _ = await self._look_up(AppName(knock.app_name))
+        application = await self._directory.find_application(AppName(knock.app_name))
         scope = key.application_ids
-        if scope is not None and (application is None or application.id not in scope):
+        if scope is not None and (
+            isinstance(application, Absence) or application.id not in scope
+        ):
             return _No(
                 Refusal(
                     403, "Forbidden", "the API key does not cover this application"
@@ -143,61 +163,44 @@ class Gate:
                 "scope",
                 key,
             )
-        if application is None:
+        if isinstance(application, Absence):
             return _No(_not_registered(), "application", key)
         return self._welcome(application, key)
 
     async def _find_or_register(self, knock: Knock) -> ApplicationRef | _No:
         name = AppName(knock.app_name)
-        application, is_deleted = await self._look_up(name)
-        if application is not None:
-            return application
-        if is_deleted:
-            return _No(
-                Refusal(
-                    404,
-                    "Not Found",
-                    "the application was deleted; register it again with PUT",
-                ),
-                "deleted",
-            )
-        if not self._settings.is_auto_registering:
-            return _No(_not_registered(), "application")
+        is_registering = self._settings.is_auto_registering
         try:
-            return await self._register(name, knock.peer_address)
-        except ConflictError:
-            # Two first executors at once: the other one has registered it.
-            application, _ = await self._look_up(name)
-            return application or _No(_not_registered(), "application")
+            application = await self._directory.find_application(name)
+            if application is Absence.UNREGISTERED and is_registering:
+                newcomer = self._newcomers.welcome(name, knock.peer_address)
+                await self._breaker.ask(lambda: self._register(newcomer))
+                # Not always the newcomer: another may have been faster.
+                application = await self._directory.find_application(name)
+        except StoreUnavailableError:
+            if not is_registering:
+                raise
+            return self._newcomers.welcome(name, knock.peer_address)
+        match application:
+            case ApplicationRef():
+                return application
+            case Absence.DELETED:
+                return _No(
+                    Refusal(
+                        404,
+                        "Not Found",
+                        "the application was deleted; register it again with PUT",
+                    ),
+                    "deleted",
+                )
+            case Absence.UNREGISTERED:
+                return _No(_not_registered(), "application")
+            case _:
+                assert_never(application)
 
-    async def _register(self, name: AppName, peer_address: str) -> ApplicationRef:
+    async def _register(self, newcomer: ApplicationRef) -> None:
         async with self._store.write() as work:
-            record = new_application(name, created_by=work)
-            await work.applications.insert(record)
-            await self._audit.record(
-                work,
-                AuditEntry(
-                    organization=LOCAL_ORGANIZATION,
-                    operation=REGISTERED,
-                    status=AuditStatus.SUCCESS,
-                    subject=RELAY_SUBJECT,
-                    target=application_target(name),
-                    source_ip=peer_address,
-                    details={
-                        "application_name": name,
-                        "private_mode": False,
-                        "first_contact": True,
-                    },
-                ),
-            )
-        return record.ref
-
-    async def _look_up(self, name: AppName) -> tuple[ApplicationRef | None, bool]:
-        async with self._store.read() as work:
-            record = await work.applications.find(LOCAL_ORGANIZATION, name)
-            if record is not None:
-                return record.ref, False
-            return None, await work.applications.is_deleted(LOCAL_ORGANIZATION, name)
+            await self._newcomers.register(work, {newcomer.id})
 
     def _welcome(self, application: ApplicationRef, key: KeyRecord | None) -> Admission:
         if key is None:
@@ -215,6 +218,12 @@ class Gate:
             kind = (verdict.reason, knock.app_name, hash_key(knock.key))
         if not self._notes.is_news(kind):
             return
+        try:
+            await self._breaker.ask(lambda: self._audit_refusal(knock, verdict))
+        except StoreUnavailableError:
+            self._notes.forget(kind)
+
+    async def _audit_refusal(self, knock: Knock, verdict: _No) -> None:
         details = {"reason": verdict.reason, "status": verdict.refusal.status}
         if verdict.reason != "name":
             details["application_name"] = knock.app_name

@@ -25,6 +25,7 @@ from relay.errors import (
 from relay.ids import ApplicationId, KeyId, KeyName, new_id
 from relay.records import AuditTarget, KeyRecord
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
+from relay.registry.memory import Memory
 from relay.store import Store, UnitOfWork
 from relay.telemetry import mask
 
@@ -57,9 +58,10 @@ class Keys:
     so that a stolen key cannot make itself successors.
     """
 
-    def __init__(self, *, store: Store, audit: AuditWriter) -> None:
+    def __init__(self, *, store: Store, audit: AuditWriter, memory: Memory) -> None:
         self._store = store
         self._audit = audit
+        self._memory = memory
         self._used: set[KeyId] = set()
 
     async def create(
@@ -116,6 +118,7 @@ class Keys:
             await self._audit.record(
                 work, actor.entry("token.create", token_target(name), details)
             )
+        self._memory.learn_key(hash_key(text), record)
         return MintedKey(text, record)
 
     async def list_live(self) -> Sequence[KeyRecord]:
@@ -141,6 +144,7 @@ class Keys:
             await self._audit.record(
                 work, actor.entry("token.revoke", token_target(name), {})
             )
+        self._memory.learn_revocation(record)
         return record
 
     async def find(self, text: str) -> KeyRecord | None:

@@ -40,3 +40,7 @@ class RefusalNotes:
             return False
         self._noted[kind] = now
         return True
+
+    def forget(self, kind: Hashable) -> None:
+        """Let `kind` be news again: it could not be written down."""
+        self._noted.pop(kind, None)

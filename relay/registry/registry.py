@@ -22,15 +22,19 @@ from relay.errors import (
     StoreUnavailableError,
 )
 from relay.hub.handshake import Admission, Knock, Refusal
-from relay.ids import AppName
+from relay.ids import AppName, ExecutorRef
 from relay.records import AuditRecord, AuditStatus, AuditTarget
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
 from relay.registry.applications import Applications
 from relay.registry.audit_log import AuditQuery, list_audit
+from relay.registry.breaker import Breaker
 from relay.registry.browsers import BrowserRules
+from relay.registry.directory import Directory
 from relay.registry.executors import ExecutorView, list_executors
 from relay.registry.gate import Gate
 from relay.registry.keys import Keys
+from relay.registry.memory import Memory
+from relay.registry.newcomers import Newcomers
 from relay.registry.ports import Sockets
 from relay.registry.refusals import RefusalNotes
 from relay.settings import AuthMode, RelaySettings
@@ -66,27 +70,39 @@ class Registry:
         clock: Clock,
         hub: Sockets,
         recheck_deadlines: Callable[[], None],
+        is_flapping: Callable[[ExecutorRef], bool] = lambda ref: False,
     ) -> None:
         self._store = store
         self._audit = audit
         self._settings = settings
         self._clock = clock
         self._hub = hub
+        self._is_flapping = is_flapping
         self._seen_until: datetime | None = None
+        self._memory = Memory(clock)
+        self._breaker = Breaker(clock)
         self.browsers = BrowserRules(settings)
-        self.keys = Keys(store=store, audit=audit)
+        self.newcomers = Newcomers(self._memory, audit)
+        self.keys = Keys(store=store, audit=audit, memory=self._memory)
         self.applications = Applications(
             store=store,
             audit=audit,
             settings=settings,
             sockets=hub,
+            memory=self._memory,
             recheck_deadlines=recheck_deadlines,
+        )
+        self._directory = Directory(
+            store=store, memory=self._memory, breaker=self._breaker
         )
         self._gate = Gate(
             store=store,
             audit=audit,
             settings=settings,
             keys=self.keys,
+            directory=self._directory,
+            newcomers=self.newcomers,
+            breaker=self._breaker,
             browsers=self.browsers,
             notes=RefusalNotes(clock),
         )
@@ -149,7 +165,9 @@ class Registry:
 
     async def list_executors(self, application: str) -> Sequence[ExecutorView]:
         """The executors of an application; raises as `Applications.get` does."""
-        return await list_executors(self._store, self._hub, application)
+        return await list_executors(
+            self._store, self._hub, application, self._is_flapping
+        )
 
     async def list_audit(self, query: AuditQuery) -> Sequence[AuditRecord]:
         """The matching audit entries, newest first."""
@@ -185,17 +203,17 @@ class Registry:
         Ask the database whether it is there.
 
         Raises:
-            StoreUnavailableError: it does not answer.
+            StoreUnavailableError: it does not answer, or not in time.
         """
-        await self._store.ping()
+        await self._breaker.ask(self._store.ping)
 
     async def run(self) -> None:
-        """Look for revocations and write last uses until cancelled."""
+        """Keep up with the store and write last uses until cancelled."""
         flushed_at = self._clock.monotonic()
         is_down = False
         while True:
             try:
-                await self.close_revoked()
+                await self.catch_up()
                 now = self._clock.monotonic()
                 if now - flushed_at >= self._settings.flush_interval_secs:
                     await self.keys.flush()
@@ -210,24 +228,35 @@ class Registry:
     async def finish(self) -> None:
         """Write the last uses that are still in memory; at shutdown."""
         try:
-            await self.keys.flush()
+            await self._breaker.ask(self.keys.flush)
         except StoreUnavailableError as error:
             logger.warning("last_uses_lost", reason=error.reason)
+        await self._breaker.close()
 
-    async def close_revoked(self) -> None:
+    async def catch_up(self) -> None:
         """
-        Close the sockets of keys that were revoked lately, by any process.
+        Learn what other processes did to keys, and register who waits for it.
+
+        The sockets of keys that were revoked lately are closed.
 
         Raises:
             StoreUnavailableError: try again; nothing is skipped.
         """
+        if self._seen_until is None:
+            await self._directory.remember_all()
         async with self._store.read() as work:
             now = work.now
-            since = (self._seen_until or now) - OVERLAP
-            revoked = await work.keys.list_revoked_since(since)
-        for record in revoked:
-            await self._hub.close_key(record.id, REVOKED_REASON)
+            changed = await work.keys.list_hashed(
+                changed_since=(self._seen_until or now) - OVERLAP
+            )
+        for secret_hash, record in changed.items():
+            self._memory.learn_key(secret_hash, record)
+            if record.revoked_at is not None:
+                await self._hub.close_key(record.id, REVOKED_REASON)
         self._seen_until = now
+        while waiting := self.newcomers.list_ids():
+            async with self._store.write() as work:
+                await self.newcomers.register(work, waiting)
 
 
 def check_organization(name: str) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from relay.audit import AuditWriter
+from relay.db import Database
 from relay.registry import LOCAL_ORGANIZATION, Registry
 from relay.settings import RelaySettings
-from relay.store import Store
 from relay.telemetry import Metrics
 from relay.testing.clock import FakeClock
+from tests.registry.outages import FragileStore
 from tests.registry.sockets import RecordingSockets
 
 
@@ -20,8 +21,14 @@ def sockets() -> RecordingSockets:
 
 
 @pytest.fixture
+def store(database: Database) -> FragileStore:
+    """A store without a row, which can go away."""
+    return FragileStore(database)
+
+
+@pytest.fixture
 async def make_registry(
-    store: Store, sockets: RecordingSockets, clock: FakeClock
+    store: FragileStore, sockets: RecordingSockets, clock: FakeClock
 ) -> Callable[..., Registry]:
     """Settings by field name to a registry; all share the store and the sockets."""
     async with store.write() as work:

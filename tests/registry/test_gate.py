@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from relay.errors import StoreUnavailableError
 from relay.hub.handshake import Admission, Knock, Refusal
 from relay.ids import AppName
 from relay.records import RELAY_SUBJECT, AuditEntry, AuditStatus
@@ -268,21 +267,6 @@ async def test_hostile_name_is_not_repeated(local: Registry) -> None:
     [entry] = await entries(local)
     assert entry.target is None
     assert entry.details == {"reason": "name", "status": 404}
-
-
-async def test_store_outage_refuses_with_503(
-    local: Registry, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Executors keep dialling and come back with the database."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise StoreUnavailableError("secret-host refused")
-
-    monkeypatch.setattr(store, "read", refuse)
-
-    detail = refused(await local.admit(KNOCK), 503)
-
-    assert "secret-host" not in detail
 
 
 async def test_use_by_an_executor_counts_as_use(keyed: Registry) -> None:

@@ -68,13 +68,13 @@ async def test_revocation_keeps_counting_for_a_while(
     await mint(keyed, "worker")
     record = await keyed.keys.revoke(SHELL_ACTOR, "worker")
 
-    await keyed.close_revoked()
+    await keyed.catch_up()
     await clock.advance(timedelta(seconds=30))
-    await keyed.close_revoked()
+    await keyed.catch_up()
     await clock.advance(timedelta(seconds=45))
-    await keyed.close_revoked()
+    await keyed.catch_up()
     await clock.advance(timedelta(seconds=45))
-    await keyed.close_revoked()
+    await keyed.catch_up()
 
     assert [key_id for key_id, _ in sockets.closed_keys] == [record.id] * 3
 
@@ -88,7 +88,7 @@ async def test_revocation_during_an_outage_is_not_missed(
 ) -> None:
     """However long the store was away, the look begins where the last one ended."""
     await mint(keyed, "worker")
-    await keyed.close_revoked()
+    await keyed.catch_up()
     record = await keyed.keys.revoke(SHELL_ACTOR, "worker")
 
     def refuse(*_: object, **__: object) -> None:
@@ -97,9 +97,9 @@ async def test_revocation_during_an_outage_is_not_missed(
     with monkeypatch.context() as outage:
         outage.setattr(store, "read", refuse)
         with pytest.raises(StoreUnavailableError):
-            await keyed.close_revoked()
+            await keyed.catch_up()
     await clock.advance(timedelta(minutes=10))
-    await keyed.close_revoked()
+    await keyed.catch_up()
 
     assert [key_id for key_id, _ in sockets.closed_keys] == [record.id]
 
