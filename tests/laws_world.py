@@ -26,7 +26,12 @@ from relay.ids import (
     RecoveryId,
     WorkflowId,
 )
-from relay.liveness.effects import OpenRecovery, RecordHealthy, ReturnFromRecovery
+from relay.liveness.effects import (
+    OpenRecovery,
+    RecordDisconnected,
+    RecordHealthy,
+    ReturnFromRecovery,
+)
 from relay.liveness.events import (
     ConnectionLost,
     Event,
@@ -37,8 +42,13 @@ from relay.liveness.events import (
 from relay.liveness.machine import step
 from relay.liveness.policy import LivenessPolicy
 from relay.liveness.states import Dead, Disconnected, State, Unknown
-from relay.records import RecoveryRecord, RecoveryState, VersionPolicy
-from relay.recovery import policy, transitions
+from relay.records import (
+    RecoveryRecord,
+    RecoveryState,
+    VersionPolicy,
+    WorkflowLossRecord,
+)
+from relay.recovery import brake, policy, transitions
 from relay.recovery.policy import (
     Acknowledged,
     Candidate,
@@ -100,6 +110,8 @@ class World:
         self.work: dict[WorkflowId, str] = {}
         self.work_versions: dict[WorkflowId, str] = {}
         self.ledger: dict[RecoveryId, RecoveryRecord] = {}
+        self.lost_at: dict[str, datetime] = {}
+        self.losses: dict[WorkflowId, WorkflowLossRecord] = {}
         self.attempts: dict[RecoveryId, Attempt] = {}
         self.outstanding: dict[tuple[str, Epoch], RecoveryId] = {}
         self._numbers = count(1)
@@ -173,6 +185,8 @@ class World:
             match effect:
                 case RecordHealthy():
                     self._wake(self.versions[name])
+                case RecordDisconnected():
+                    self.lost_at[name] = self.at
                 case OpenRecovery(epoch=epoch):
                     assert self.open_row(name) is None
                     record = transitions.open_recovery(
@@ -180,6 +194,7 @@ class World:
                         executor=ExecutorRef(APPLICATION, ExecutorId(name)),
                         app_version=AppVersion(self.versions[name]),
                         epoch=epoch,
+                        lost_at=self.lost_at[name],
                         now=self.at,
                     )
                     self.ledger[record.id] = record
@@ -288,6 +303,26 @@ class World:
         attempt.finding = finding
         attempt.record = transitions.noted(record, finding)
         attempt.stage = "decide" if attempt.stage == "ask" else "judge"
+        if isinstance(finding, WorkRemains | NothingPending):
+            self._weigh(attempt)
+
+    def _weigh(self, attempt: Attempt) -> None:
+        """The crash brake may put the row to rest, which ends the attempt."""
+        counters = brake.count_loss(attempt.record, {}, self.losses)
+        saved = self.save(brake.applied(attempt.record, counters, now=self.at))
+        if saved is None:
+            self._drop(attempt)
+            return
+        self.losses |= counters
+        if saved.claimed_by is None:
+            assert saved.state is RecoveryState.BRAKED
+            self._drop(attempt)
+        attempt.record = saved
+
+    def _hand_on(self, record: RecoveryRecord) -> None:
+        for id_ in record.pending_ids:
+            if id_ in self.losses:
+                self.losses[id_] = replace(self.losses[id_], handed_on_at=self.at)
 
     def _decide(self, attempt: Attempt) -> None:
         assert attempt.finding is not None
@@ -316,6 +351,9 @@ class World:
         if saved is None:
             self._drop(attempt)
             return
+        self._hand_on(saved)
+        if saved.suspect_ids:
+            assert saved.brake_level > attempt.record.brake_level
         attempt.before, attempt.record, attempt.order = attempt.record, saved, order
         attempt.finding = None
         attempt.stage = "send"
@@ -354,10 +392,15 @@ class World:
             attempt.record, attempt.before, attempt.outcome
         )
         decision = policy.judge_outcome(attempt.record, attempt.outcome, jitter=0.5)
-        if isinstance(decision, Verify):
-            attempt.stage = "verify"
-        else:
+        if not isinstance(decision, Verify):
             self._rest(attempt, decision)
+            return
+        saved = self.save(transitions.acknowledged(attempt.record, now=self.at))
+        if saved is None:
+            self._drop(attempt)
+            return
+        self._hand_on(saved)
+        attempt.record, attempt.stage = saved, "verify"
 
     def _judge(self, attempt: Attempt) -> None:
         assert attempt.order is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import TypeVar
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from hypothesis.stateful import (
 
 from relay.liveness.states import Dead, Disconnected, Healthy, Unknown
 from relay.records import RecoveryState
+from relay.recovery import brake
 from tests.laws_world import SECOND, World
 
 _T = TypeVar("_T")
@@ -184,7 +186,23 @@ def dead_ones(world: World) -> set[str]:
     return {name for name, belief in world.beliefs.items() if isinstance(belief, Dead)}
 
 
-Story.TestCase.settings = settings(
+class NervousStory(Story):
+    """The same where one loss makes a suspect: the crash brake stops no work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = patch.object(brake, "SUSPECT_LOSSES", 1)
+        self.patch.start()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.patch.stop()
+
+
+Story.TestCase.settings = NervousStory.TestCase.settings = settings(
     max_examples=400, stateful_step_count=40, deadline=None
 )
 test_laws_of_liveness_and_recovery = Story.TestCase
+test_laws_under_the_crash_brake = NervousStory.TestCase

@@ -12,6 +12,13 @@ Purpose
     `relay.liveness` decides; this room brings it the facts, one executor's after one
     another, and carries out what it orders.
 
+Rooms within
+    `monitor` (the inbox and the loops), `news` (what is told, and what it means),
+    `belief` and `draft` (from a row to a state and back), `recorder` and `rows` (one
+    transaction a batch), `sweep` (deadlines), `timekeeper` (the database's clock),
+    `flush` (last-seen times, reconciliation), `flapping` and `wording` (what is
+    audited), `ports` (what is needed of the hub and the registry).
+
 Invariants
     * Record, then act: sockets are closed and the recovery engine is woken when the
       transaction is certain, never before.
@@ -20,7 +27,14 @@ Invariants
     * A deadline is a row. The sweep looks every second at most; what happens is decided
       on the locked row, by the database's clock.
     * A verdict is only believed when we were watching: after a start, an outage of the
-      store or a standstill of this process, open deadlines are moved first.
+      store, a standstill of this process or a jump of the database's clock, open
+      deadlines are moved first. It waits while somebody of the application is on the
+      way in, for as long as a handshake may take.
+    * An application that was let in while the store was away gets its row in the
+      transaction that records the first news of its executors.
+    * What is said too often is said once: three cuts within two minutes are one entry
+      `executor.flapping`, until five minutes have passed without one. Rows and figures
+      stay as they are.
 
 On failure
     While the store does not answer, news waits in the inbox and nobody becomes dead.

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from relay.audit import engine_entry
-from relay.hub.events import Arrival, Departure, Loss
+from relay.hub.events import Arrival, Departure
 from relay.ids import ConnectionId, ExecutorRef, InstanceId, RecoveryId, new_id
 from relay.liveness.effects import (
     CloseConnection,
@@ -30,13 +30,10 @@ from relay.liveness.machine import step
 from relay.liveness.policy import LivenessPolicy
 from relay.liveness.states import ExecutorStatus, Grace
 from relay.monitor.belief import state_of
-from relay.monitor.news import Ending, Missing, News, Orphaned, event_of
-from relay.protocol.sdk import Sdk, capabilities_of
+from relay.monitor.news import Ending, News, event_of
+from relay.monitor.wording import arrival_details, complaint_of, loss_details
 from relay.records import AuditEntry, ExecutorRecord, RecoveryRecord
 from relay.recovery.transitions import open_recovery, returned
-
-_PLAIN_LOSSES = frozenset({Loss.CLOSED, Loss.RESET, Loss.DRAINED, Loss.SUPERSEDED})
-"""Ends of a connection that say nothing against the executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +77,7 @@ class Draft:
         self._circumstances = circumstances
         self._now = circumstances.now
         self._recovery_id = recovery.id if recovery else RecoveryId(new_id())
+        self._lost_at: datetime | None = None
         self._superseded: list[ConnectionId] = []
 
     @property
@@ -121,6 +119,7 @@ class Draft:
                     executor=self.ref,
                     app_version=_row(self.after).app_version,
                     epoch=epoch,
+                    lost_at=self._lost_at,
                     now=self._now,
                 )
                 # Nothing should be open for an executor that was alive; if something
@@ -182,16 +181,7 @@ class Draft:
         )
         self.has_connected = True
 
-        details: dict[str, Any] = {
-            "epoch": effect.epoch,
-            "app_version": info.application_version,
-            "hostname": info.hostname,
-            "language": info.language,
-            "dbos_version": info.dbos_version,
-            "key_name": news.key_name,
-        }
-        if not capabilities_of(Sdk(info.language, info.dbos_version)).is_safe:
-            details["warning"] = "this SDK is too old for recovery without reservations"
+        details = {"epoch": effect.epoch, **arrival_details(news)}
         if old is None:
             self._note("executor.connect", news.peer_address, details)
             return
@@ -218,14 +208,14 @@ class Draft:
             self.after = replace(
                 self.after,
                 last_seen_at=max(old.last_seen_at, news.last_seen_at),
-                last_error=_complaint(news) or old.last_error,
+                last_error=complaint_of(news) or old.last_error,
             )
         self._note(
             "executor.disconnect",
             news.peer_address if isinstance(news, Departure) else "",
             {
                 "epoch": old.epoch,
-                **_loss_details(news),
+                **loss_details(news),
                 "grace_secs": (grace.deadline - grace.started_at).total_seconds(),
                 "dead_after": grace.deadline.isoformat(),
                 "is_fault": grace.is_fault,
@@ -234,6 +224,7 @@ class Draft:
 
     def _record_dead(self) -> None:
         old = _row(self.after)
+        self._lost_at = old.status_since
         self.after = replace(
             old, status=ExecutorStatus.DEAD, status_since=self._now, dead_after=None
         )
@@ -287,34 +278,3 @@ def _with_grace(
         dead_after=grace.deadline,
         unseen_starts=unseen_starts,
     )
-
-
-def _loss_details(news: Ending) -> Mapping[str, Any]:
-    match news:
-        case Departure():
-            return {
-                "reason": news.loss.value,
-                "close_code": news.close_code,
-                "close_reason": news.close_reason or None,
-                "silent_for_secs": _silence(news),
-            }
-        case Orphaned():
-            return {"reason": "relay_started"}
-        case Missing():
-            return {"reason": "not_noticed"}
-        case _:
-            assert_never(news)
-
-
-def _silence(news: Departure) -> float | None:
-    """For how many seconds nothing was heard, if the connection ended for that."""
-    if news.loss is not Loss.SILENT:
-        return None
-    return round((news.at - news.last_seen_at).total_seconds(), 3)
-
-
-def _complaint(news: Departure) -> str | None:
-    """What went wrong with the connection, in one line for the operator."""
-    if news.loss in _PLAIN_LOSSES:
-        return None
-    return f"{news.loss.value}: {news.close_reason}".removesuffix(": ")

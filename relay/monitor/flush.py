@@ -3,15 +3,16 @@
 import structlog
 
 from relay.clock import Clock
-from relay.ids import ExecutorRef, InstanceId
+from relay.ids import ConnectionId, ExecutorRef, InstanceId
 from relay.monitor.news import Missing, News, arrival_of
-from relay.monitor.ports import LiveConnection, Sockets
+from relay.monitor.ports import Sockets
 from relay.store import Store
+from relay.store.executors import ExecutorKey
 
 logger = structlog.get_logger(__name__)
 
 PAGE = 1000
-"""Rows written in one transaction."""
+"""Rows read by one statement or written in one transaction, and the work of a turn."""
 
 
 class Flusher:
@@ -65,28 +66,39 @@ class Flusher:
         Raises:
             StoreUnavailableError: nothing can be said now.
         """
-        async with self._store.read() as work:
-            recorded = await work.executors.list_connections(self._instance_id)
+        recorded = await self._list_recorded()
 
         # No await from here on: what is compared is the hub at this moment.
-        online = self._list_online()
         news: list[News] = [
             Missing(ref, connection_id)
-            for ref, connection_id in recorded.items()
-            if ref not in online
+            for ref, connection_id in recorded.values()
+            if self._sockets.find(ref) is None
         ]
         now = self._clock.now()
-        for ref, connection in online.items():
-            if recorded.get(ref) != connection.id:
-                is_collision = self._sockets.is_colliding(connection.ref)
+        for ref, connection_id, _ in self._sockets.list_last_seen():
+            _, held = recorded.get(ref.key, (ref, None))
+            if held == connection_id:
+                continue
+            if connection := self._sockets.find(ref):
+                is_collision = self._sockets.is_colliding(ref)
                 news.append(arrival_of(connection, at=now, is_collision=is_collision))
         if news:
             logger.info("rows_differed_from_sockets", executors=len(news))
         return news
 
-    def _list_online(self) -> dict[ExecutorRef, LiveConnection]:
-        return {
-            ref: connection
-            for ref, _, _ in self._sockets.list_last_seen()
-            if (connection := self._sockets.find(ref))
-        }
+    async def _list_recorded(
+        self,
+    ) -> dict[ExecutorKey, tuple[ExecutorRef, ConnectionId]]:
+        """Who is on line here according to the rows, and on which connection."""
+        recorded: dict[ExecutorKey, tuple[ExecutorRef, ConnectionId]] = {}
+        after: ExecutorKey | None = None
+        is_last = False
+        async with self._store.read() as work:
+            while not is_last:
+                page = await work.executors.list_connections(
+                    self._instance_id, after=after, limit=PAGE
+                )
+                recorded.update((row[0].key, row) for row in page)
+                is_last = len(page) < PAGE
+                after = page[-1][0].key if page else None
+        return recorded

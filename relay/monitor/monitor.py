@@ -12,13 +12,14 @@ from relay.audit import AuditWriter
 from relay.clock import Clock
 from relay.errors import StoreUnavailableError
 from relay.hub.events import Arrival, Departure
-from relay.ids import InstanceId
+from relay.ids import ExecutorRef, InstanceId
 from relay.liveness.states import ExecutorStatus
 from relay.monitor.flush import Flusher
 from relay.monitor.news import News, Orphaned
-from relay.monitor.ports import Sockets
+from relay.monitor.ports import Newcomers, Sockets
 from relay.monitor.recorder import Recorder
 from relay.monitor.sweep import Sweeper
+from relay.monitor.timekeeper import Timekeeper
 from relay.settings import RelaySettings
 from relay.store import Store
 from relay.store.executors import ExecutorKey
@@ -27,8 +28,13 @@ from relay.telemetry import Metrics
 
 logger = structlog.get_logger(__name__)
 
-BATCH = 500
-"""Pieces of news written in one transaction."""
+BATCH = 200
+"""
+Pieces of news written in one transaction.
+
+Ten thousand take as long in batches of 500, but each of those keeps the event loop busy
+for 40 ms at a stretch, with the lines that it logs.
+"""
 
 GAUGE_INTERVAL = timedelta(seconds=10)
 FINISH_WITHIN = timedelta(seconds=10)
@@ -51,6 +57,7 @@ class Monitor:
         *,
         store: Store,
         hub: Sockets,
+        newcomers: Newcomers,
         audit: AuditWriter,
         settings: RelaySettings,
         clock: Clock,
@@ -62,9 +69,14 @@ class Monitor:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        timekeeper = Timekeeper(
+            store=store, audit=audit, clock=clock, fault_grace=settings.fault_grace
+        )
         self._recorder = Recorder(
             store=store,
+            timekeeper=timekeeper,
             sockets=hub,
+            newcomers=newcomers,
             audit=audit,
             settings=settings,
             clock=clock,
@@ -73,7 +85,11 @@ class Monitor:
             wake_recovery=wake_recovery,
         )
         self._sweeper = Sweeper(
-            store=store, sockets=hub, settings=settings, clock=clock
+            store=store,
+            timekeeper=timekeeper,
+            sockets=hub,
+            settings=settings,
+            clock=clock,
         )
         self._flusher = Flusher(
             store=store, sockets=hub, clock=clock, instance_id=instance_id
@@ -81,6 +97,7 @@ class Monitor:
         self._inbox: deque[News] = deque()
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
+        self._absence: StoreUnavailableError | None = None
 
     def connected(self, arrival: Arrival) -> None:
         """Note that an executor is on line."""
@@ -89,6 +106,22 @@ class Monitor:
     def lost(self, departure: Departure) -> None:
         """Note that a connection ended."""
         self._note(departure)
+
+    def is_flapping(self, ref: ExecutorRef) -> bool:
+        """Whether that executor comes and goes all the time."""
+        return self._recorder.is_flapping(ref)
+
+    def check_writing(self) -> None:
+        """
+        Return if what happens is written down, as far as that was tried.
+
+        Raises:
+            StoreUnavailableError: the last attempt failed; it is being repeated. The
+                store may answer questions all the same, such as a file that another
+                process keeps locked.
+        """
+        if self._absence is not None:
+            raise StoreUnavailableError(self._absence.reason)
 
     def recheck_deadlines(self) -> None:
         """Look at the deadlines now: somebody has moved them."""
@@ -129,6 +162,9 @@ class Monitor:
                 try:
                     wait = await self.turn()
                 except StoreUnavailableError as error:
+                    # Who distrusts writes first of all, so that the next turn to
+                    # succeed is the proof.
+                    self._absence = error
                     self._sweeper.distrust()
                     await self._wait_for_store(error)
                     continue
@@ -136,6 +172,7 @@ class Monitor:
                     logger.exception("monitor_failed")
                     await self._clock.sleep(FIRST_PAUSE)
                     continue
+                self._absence = None
                 self._pause = FIRST_PAUSE
                 if not self._inbox:
                     await self._clock.wait(self._woken, wait)
@@ -152,6 +189,7 @@ class Monitor:
             StoreUnavailableError: nothing is lost; take the turn again.
         """
         await self._empty_inbox_once()
+        await self._recorder.settle()
         sweep = await self._sweeper.sweep()
         await self._record(sweep.news)
         return sweep.wait

@@ -1,12 +1,19 @@
-"""What the monitor needs of the hub: who is on line, and a way to hang up."""
+"""What the monitor needs of the hub and of the registry."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from relay.hub.events import Loss
-from relay.ids import ApplicationId, ConnectionId, ExecutorRef, KeyName
+from relay.ids import (
+    ApplicationId,
+    ApplicationRef,
+    ConnectionId,
+    ExecutorRef,
+    KeyName,
+)
 from relay.protocol.messages import ExecutorInfo
+from relay.store import UnitOfWork
 
 
 class LiveConnection(Protocol):
@@ -46,12 +53,21 @@ class Sockets(Protocol):
         """Whether this server stops: nobody who dials is let in any more."""
         ...
 
+    @property
+    def stalled_for(self) -> timedelta:
+        """
+        How long this process has stood still since it began; never becomes less.
+
+        Stalls of up to a second are left out.
+        """
+        ...
+
     def find(self, ref: ExecutorRef) -> LiveConnection | None:
         """The newest open socket of that executor."""
         ...
 
-    def is_handshaking(self, application_id: ApplicationId) -> bool:
-        """Whether a socket of that application is open and has not said whose it is."""
+    def is_handshaking(self, application: ApplicationRef) -> bool:
+        """Whether a socket that may be of that application has not said whose it is."""
         ...
 
     def is_colliding(self, ref: ExecutorRef) -> bool:
@@ -68,4 +84,18 @@ class Sockets(Protocol):
         self, connection_id: ConnectionId, loss: Loss, code: int, reason: str
     ) -> None:
         """Close that socket; nothing happens if it is gone."""
+        ...
+
+
+class Newcomers(Protocol):
+    """
+    Applications whose executors were let in before they had a row.
+
+    The store was away then; `relay.registry.newcomers.Newcomers` is the real one.
+    """
+
+    async def register(
+        self, work: UnitOfWork, application_ids: Collection[ApplicationId]
+    ) -> None:
+        """Give those of them that have none yet their row, in this transaction."""
         ...

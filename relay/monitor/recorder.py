@@ -7,18 +7,36 @@ import structlog
 
 from relay.audit import AuditWriter, engine_entry
 from relay.clock import Clock
-from relay.errors import ConflictError
 from relay.hub.events import Arrival, Loss
-from relay.ids import ApplicationId, AppVersion, ConnectionId, InstanceId
+from relay.ids import (
+    ApplicationId,
+    ConnectionId,
+    ExecutorRef,
+    InstanceId,
+)
 from relay.liveness.effects import OpenRecovery, ReportCollision, ReportUnseen
 from relay.liveness.policy import LivenessPolicy
 from relay.monitor.draft import Circumstances, Draft
+from relay.monitor.flapping import (
+    Condensed,
+    Histories,
+    History,
+    condense,
+    tell_steady,
+)
 from relay.monitor.news import News
-from relay.monitor.ports import Sockets
-from relay.records import ApplicationRecord, ExecutorRecord, RecoveryRecord
+from relay.monitor.ports import Newcomers, Sockets
+from relay.monitor.rows import (
+    wake_recoveries,
+    write_executors,
+    write_languages,
+    write_recoveries,
+)
+from relay.monitor.timekeeper import Timekeeper
+from relay.records import ApplicationRecord, AuditEntry
 from relay.settings import RelaySettings
 from relay.store import Store, UnitOfWork
-from relay.store.executors import Change, ExecutorKey
+from relay.store.executors import ExecutorKey
 from relay.telemetry import Metrics
 
 logger = structlog.get_logger(__name__)
@@ -28,6 +46,10 @@ SUPERSEDED_REASON = "superseded by a newer connection of the same executor"
 DELETED_CODE = 1008
 DELETED_REASON = "application deleted; register it again to reconnect"
 COLLISION_SILENCE = timedelta(minutes=1)
+SETTLE_INTERVAL = timedelta(seconds=10)
+
+SETTLED_AT_ONCE = 200
+"""A proxy that cuts everybody makes everybody flap, and everybody steady at once."""
 
 
 class Recorder:
@@ -44,7 +66,9 @@ class Recorder:
         self,
         *,
         store: Store,
+        timekeeper: Timekeeper,
         sockets: Sockets,
+        newcomers: Newcomers,
         audit: AuditWriter,
         settings: RelaySettings,
         clock: Clock,
@@ -53,7 +77,9 @@ class Recorder:
         wake_recovery: Callable[[], None],
     ) -> None:
         self._store = store
+        self._timekeeper = timekeeper
         self._sockets = sockets
+        self._newcomers = newcomers
         self._audit = audit
         self._settings = settings
         self._clock = clock
@@ -61,6 +87,12 @@ class Recorder:
         self._instance_id = instance_id
         self._wake_recovery = wake_recovery
         self._collisions: dict[ExecutorKey, float] = {}
+        self._histories = Histories()
+        self._settle_at = float("-inf")
+
+    def is_flapping(self, ref: ExecutorRef) -> bool:
+        """Whether that executor comes and goes all the time."""
+        return self._histories.is_flapping(ref)
 
     async def record(self, news: Sequence[News]) -> None:
         """
@@ -82,10 +114,10 @@ class Recorder:
             return
         by_executor = _group(news)
         keys = list(by_executor)
-        async with self._store.write() as work:
-            applications = await work.applications.lock_settings(
-                {application_id for application_id, _ in keys}
-            )
+        application_ids = {application_id for application_id, _ in keys}
+        async with self._timekeeper.write() as work:
+            await self._newcomers.register(work, application_ids)
+            applications = await work.applications.lock_settings(application_ids)
             rows = await work.executors.lock(keys)
             recoveries = await work.recoveries.find_open_many(keys)
             drafts: list[Draft] = []
@@ -112,6 +144,38 @@ class Recorder:
             work.after_commit(lambda: self._act(drafts))
             work.after_commit(lambda: self._show_out(astray))
 
+    async def settle(self) -> None:
+        """
+        Tell of executors that no longer flap, some at a time; looks now and then only.
+
+        Raises:
+            StoreUnavailableError: they have not been told of.
+        """
+        now = self._clock.monotonic()
+        if now < self._settle_at:
+            return
+        steady = self._histories.list_steady(now)[:SETTLED_AT_ONCE]
+        if steady:
+            async with self._store.write() as work:
+                applications = await work.applications.lock_settings(
+                    {history.ref.application.id for history in steady}
+                )
+                await self._audit.record(
+                    work,
+                    *(
+                        tell_steady(
+                            history,
+                            is_online=self._sockets.find(history.ref) is not None,
+                        )
+                        for history in steady
+                        if history.ref.application.id in applications
+                    ),
+                )
+            for history in steady:
+                self._histories.keep(History(ref=history.ref))
+        if len(steady) < SETTLED_AT_ONCE:
+            self._settle_at = now + SETTLE_INTERVAL.total_seconds()
+
     def _circumstances(
         self, work: UnitOfWork, application: ApplicationRecord
     ) -> Circumstances:
@@ -130,26 +194,31 @@ class Recorder:
         drafts: Sequence[Draft],
         applications: Mapping[ApplicationId, ApplicationRecord],
     ) -> None:
-        await _write_executors(work, drafts)
-        await _write_recoveries(work, drafts)
-        entries = [entry for draft in drafts for entry in draft.entries]
-        entries += [
-            engine_entry("executor.collision", draft.ref)
+        await write_executors(work, drafts)
+        await write_recoveries(work, drafts)
+        now = self._clock.monotonic()
+        told = [
+            condense(self._histories.get(draft.ref), draft.entries, now)
             for draft in drafts
-            if self._has_new_collision(draft)
+            if draft.entries
         ]
+        work.after_commit(lambda: self._remember(told))
+        entries = [entry for each in told for entry in each.entries]
+        collided = [draft.ref for draft in drafts if self._is_new_collision(draft, now)]
+        work.after_commit(lambda: self._remember_collisions(collided, now))
+        entries += [engine_entry("executor.collision", ref) for ref in collided]
         if entries:
             await self._audit.record(work, *entries)
-        for application_id, language in _languages(drafts).items():
-            if language == applications[application_id].language:
-                continue
-            if not await work.applications.set_language(application_id, language):
-                raise AssertionError("a locked row of an application has gone")
-        woken = 0
-        for application_id, app_version in _connected_versions(drafts):
-            woken += await work.recoveries.wake(application_id, app_version)
+        await write_languages(work, drafts, applications)
+        woken = await wake_recoveries(work, drafts)
         if woken or any(isinstance(draft.ledger, OpenRecovery) for draft in drafts):
             work.after_commit(self._wake_recovery)
+
+    def _remember(self, told: Sequence[Condensed]) -> None:
+        for each in told:
+            self._histories.keep(each.history)
+            for entry in each.entries:
+                _warn(entry)
 
     def _act(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
@@ -180,64 +249,36 @@ class Recorder:
                 connection_id, Loss.DELETED, DELETED_CODE, DELETED_REASON
             )
 
-    def _has_new_collision(self, draft: Draft) -> bool:
+    def _is_new_collision(self, draft: Draft, now: float) -> bool:
         """Whether to speak of the executor's collision; once a minute at most."""
         if not any(isinstance(report, ReportCollision) for report in draft.reports):
             return False
-        now = self._clock.monotonic()
+        told_at = self._collisions.get(draft.ref.key, float("-inf"))
+        return now - told_at >= COLLISION_SILENCE.total_seconds()
+
+    def _remember_collisions(self, told: Sequence[ExecutorRef], now: float) -> None:
         since = now - COLLISION_SILENCE.total_seconds()
         recent = {key: at for key, at in self._collisions.items() if at > since}
-        self._collisions = recent
-        if draft.ref.key in recent:
-            return False
-        recent[draft.ref.key] = now
-        return True
+        self._collisions = recent | {ref.key: now for ref in told}
 
 
-async def _write_executors(work: UnitOfWork, drafts: Sequence[Draft]) -> None:
-    new: list[ExecutorRecord] = []
-    changed: list[Change] = []
-    for draft in drafts:
-        before, after = draft.before, draft.after
-        if after is None or after is before:
-            continue
-        if before is None:
-            new.append(after)
-        else:
-            changed.append(Change(after, before.epoch, before.status))
-    written = await work.executors.insert_many(new)
-    written |= await work.executors.save_many(changed)
-    if len(written) != len(new) + len(changed):
-        raise ConflictError("rows of executors changed while they were locked")
-
-
-async def _write_recoveries(work: UnitOfWork, drafts: Sequence[Draft]) -> None:
-    opened: list[RecoveryRecord] = []
-    for draft in drafts:
-        if draft.ledger is None:
-            continue
-        if draft.recovery is not None:
-            await _change_recovery(work, draft, draft.recovery)
-        elif wanted := draft.recovery_after(None):
-            opened.append(wanted)
-    if len(await work.recoveries.insert_many(opened)) != len(opened):
-        raise ConflictError("recoveries were opened for executors that were alive")
-
-
-async def _change_recovery(
-    work: UnitOfWork, draft: Draft, found: RecoveryRecord | None
-) -> None:
-    while found is not None:
-        wanted = draft.recovery_after(found)
-        if wanted is None or await work.recoveries.save(
-            wanted, expected_revision=found.revision
-        ):
-            return
-        # The engine was faster: decide again from what it wrote. Each turn of this
-        # loop is a step that somebody else has made, so it ends.
-        found = await work.recoveries.find_open(draft.ref.key)
-    if isinstance(draft.ledger, OpenRecovery):
-        raise ConflictError(f"the open recovery of {draft.ref} has just ended")
+def _warn(entry: AuditEntry) -> None:
+    """Say in the log what an operator should look into."""
+    if warning := entry.details.get("warning"):
+        logger.warning(
+            "executor_sdk_is_old",
+            application=entry.details["application_name"],
+            executor_id=entry.details["executor_id"],
+            language=entry.details.get("language"),
+            dbos_version=entry.details.get("dbos_version"),
+            warning=warning,
+        )
+    if entry.operation == "executor.flapping":
+        logger.warning(
+            "executor_flapped",
+            **entry.details,
+            consequence="its comings and goings are not audited one by one any more",
+        )
 
 
 def _group(news: Sequence[News]) -> dict[ExecutorKey, list[News]]:
@@ -245,25 +286,3 @@ def _group(news: Sequence[News]) -> dict[ExecutorKey, list[News]]:
     for each in news:
         by_executor.setdefault(each.ref.key, []).append(each)
     return by_executor
-
-
-def _languages(drafts: Sequence[Draft]) -> dict[ApplicationId, str]:
-    """The language of each application's executor that connected last and said so."""
-    return {
-        draft.ref.application.id: draft.after.language
-        for draft in drafts
-        if draft.has_connected and draft.after and draft.after.language
-    }
-
-
-def _connected_versions(
-    drafts: Sequence[Draft],
-) -> Sequence[tuple[ApplicationId, AppVersion]]:
-    """Which versions of which applications have a new executor, each once."""
-    return sorted(
-        {
-            (draft.ref.application.id, draft.after.app_version)
-            for draft in drafts
-            if draft.has_connected and draft.after
-        }
-    )

@@ -107,14 +107,18 @@ class ExecutorRepository:
         return found
 
     async def list_by_application(
-        self, application_id: ApplicationId
+        self, application_id: ApplicationId, *, after: ExecutorKey | None, limit: int
     ) -> Sequence[ExecutorRecord]:
-        """The executors of one application, by executor id."""
-        return await self._list(
-            select_executors()
-            .where(executor.c.application_id == application_id)
-            .order_by(executor.c.executor_id)
+        """
+        A page of the executors of one application, by executor id.
+
+        Args:
+            after: the last key of the page before; `None` for the first page.
+        """
+        statement = select_executors().where(
+            executor.c.application_id == application_id
         )
+        return await self._list(_page(statement, after, limit))
 
     async def list_by_status(
         self, status: ExecutorStatus, *, after: ExecutorKey | None, limit: int
@@ -125,21 +129,20 @@ class ExecutorRepository:
         Args:
             after: the last key of the page before; `None` for the first page.
         """
-        statement = (
-            select_executors()
-            .where(executor.c.status == status.value)
-            .order_by(executor.c.application_id, executor.c.executor_id)
-            .limit(limit)
-        )
-        if after is not None:
-            statement = statement.where(comes_after(after))
-        return await self._list(statement)
+        statement = select_executors().where(executor.c.status == status.value)
+        return await self._list(_page(statement, after, limit))
 
     async def list_connections(
-        self, owner: InstanceId
-    ) -> dict[ExecutorRef, ConnectionId]:
-        """The connections that an instance holds according to HEALTHY rows."""
-        rows = await self._transaction.execute(
+        self, owner: InstanceId, *, after: ExecutorKey | None, limit: int
+    ) -> Sequence[tuple[ExecutorRef, ConnectionId]]:
+        """
+        A page of the connections that an instance holds according to HEALTHY rows.
+
+        Args:
+            after: the key of the last executor of the page before; `None` for the
+                first page.
+        """
+        statement = (
             select_executors()
             .with_only_columns(*NAMES, executor.c.connection_id)
             .where(
@@ -147,7 +150,8 @@ class ExecutorRepository:
                 executor.c.owner == owner,
             )
         )
-        return {executor_of(row): row.connection_id for row in rows}
+        rows = await self._transaction.execute(_page(statement, after, limit))
+        return [(executor_of(row), row.connection_id) for row in rows]
 
     async def list_elapsed(self, limit: int) -> Sequence[ExecutorRecord]:
         """
@@ -409,3 +413,10 @@ class ExecutorRepository:
 
     async def _list(self, statement: Select[Any]) -> Sequence[ExecutorRecord]:
         return [to_record(row) for row in await self._transaction.execute(statement)]
+
+
+def _page(statement: Select[Any], after: ExecutorKey | None, limit: int) -> Select[Any]:
+    if after is not None:
+        statement = statement.where(comes_after(after))
+    in_order = statement.order_by(executor.c.application_id, executor.c.executor_id)
+    return in_order.limit(limit)

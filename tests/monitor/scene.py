@@ -1,16 +1,25 @@
 """A monitor on a real store, with sockets that only exist on paper."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from relay.audit import AuditWriter
+from relay.clock import SystemClock
 from relay.db import Database
 from relay.errors import StoreUnavailableError
 from relay.hub.events import Arrival, Departure, Loss
+from relay.hub.pulse import Pulse
 from relay.ids import (
     ApplicationId,
     ApplicationRef,
@@ -50,6 +59,8 @@ SETTINGS = RelaySettings.model_validate(
     {"fault_grace_secs": 60, "handshake_timeout_secs": 10}
 )
 ADDRESS = "192.0.2.7"
+PATIENCE = 30 * SECOND
+"""How long a test waits for the database's own threads: a disk may be busy."""
 
 
 class FaultyStore(Store):
@@ -62,29 +73,39 @@ class FaultyStore(Store):
     def __init__(self, database: Database, clock: FakeClock) -> None:
         super().__init__(database)
         self._clock = clock
-        self._stall: timedelta | None = None
+        self._read_stall = timedelta(0)
+        self._write_stall = timedelta(0)
 
     def stall_next_read(self, span: timedelta) -> None:
         """Let the next reading transaction stand still for `span`."""
-        self._stall = span
+        self._read_stall = span
+
+    def stall_next_write(self, span: timedelta) -> None:
+        """Let the next writing transaction stand still for `span`."""
+        self._write_stall = span
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[UnitOfWork]:
         self._check()
-        if self._stall is not None:
-            span, self._stall = self._stall, None
-            self.is_stalling = True
-            await self._clock.sleep(span)
-            self.is_stalling = False
+        span, self._read_stall = self._read_stall, timedelta(0)
+        await self._stand_still(span)
         async with super().read() as work:
             yield work
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[UnitOfWork]:
         self._check()
+        span, self._write_stall = self._write_stall, timedelta(0)
+        await self._stand_still(span)
         async with super().write() as work:
             yield work
         self.writes += 1
+
+    async def _stand_still(self, span: timedelta) -> None:
+        if span:
+            self.is_stalling = True
+            await self._clock.sleep(span)
+            self.is_stalling = False
 
     def _check(self) -> None:
         if self.is_down:
@@ -112,13 +133,21 @@ class PaperSockets:
     colliding: set[ExecutorRef] = field(default_factory=set)
     closed: list[tuple[ConnectionId, Loss]] = field(default_factory=list)
     is_draining: bool = False
+    pulse: Pulse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pulse = Pulse(self.clock, Metrics())
+
+    @property
+    def stalled_for(self) -> timedelta:
+        return self.pulse.stalled_for
 
     def find(self, ref: ExecutorRef) -> PaperConnection | None:
         found = [each for each in self.open.values() if each.ref == ref]
         return found[-1] if found else None
 
-    def is_handshaking(self, application_id: ApplicationId) -> bool:
-        return application_id in self.handshaking
+    def is_handshaking(self, application: ApplicationRef) -> bool:
+        return application.id in self.handshaking
 
     def is_colliding(self, ref: ExecutorRef) -> bool:
         return ref in self.colliding
@@ -137,6 +166,20 @@ class PaperSockets:
         self.closed.append((connection_id, loss))
 
 
+class PaperNewcomers:
+    """Gives the applications in `waiting` their rows when asked about them."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[ApplicationId, ApplicationRecord] = {}
+
+    async def register(
+        self, work: UnitOfWork, application_ids: Collection[ApplicationId]
+    ) -> None:
+        for application_id in application_ids:
+            if record := self.waiting.pop(application_id, None):
+                await work.applications.insert(record)
+
+
 class Scene:
     """One monitor and everything around it."""
 
@@ -145,6 +188,7 @@ class Scene:
         self.clock = clock
         self.database = Store(database)
         self.sockets = PaperSockets(clock)
+        self.newcomers = PaperNewcomers()
         self.metrics = Metrics()
         self.recovery_wakes = 0
         self.monitor = self.new_monitor()
@@ -154,6 +198,7 @@ class Scene:
         return Monitor(
             store=self.store,
             hub=self.sockets,
+            newcomers=self.newcomers,
             audit=AuditWriter(self.metrics),
             settings=settings,
             clock=self.clock,
@@ -310,20 +355,37 @@ class Scene:
 
         await self._until(ask, advance=True)
 
+    async def until_deadline(self, executor: str, *, not_before: datetime) -> None:
+        async def ask() -> bool:
+            deadline = (await self.row(executor)).dead_after
+            return deadline is not None and deadline >= not_before
+
+        await self._until(ask, advance=False)
+
     async def _until(
         self, ask: Callable[[], Awaitable[bool]], *, advance: bool
     ) -> None:
-        for _ in range(400):
-            # The database has threads of its own: a question of ours gives them time.
-            await self.database.ping()
-            if await ask():
-                return
-            if advance:
-                await self.clock.advance(SECOND / 2)
-        raise AssertionError("it did not come to that")
+        async with SystemClock().timeout(PATIENCE):
+            while True:
+                # The database has threads of its own: a question gives them time.
+                await self.database.ping()
+                if await ask():
+                    return
+                if advance:
+                    await self.clock.advance(SECOND / 2)
+
+    async def stall(self, span: timedelta) -> None:
+        """The event loop stands still for `span`: nobody looks, and nobody is heard."""
+        self.sockets.pulse.beat(next_in=SECOND / 4)
+        await self.clock.advance(span)
+
+    def let_loop_run(self) -> None:
+        """The event loop runs from here on, whether or not anybody says so again."""
+        self.sockets.pulse.beat(next_in=timedelta(days=9999))
 
     async def pass_time(self, span: timedelta) -> None:
         """Let `span` pass, second by second, the monitor looking each time."""
+        self.let_loop_run()
         while span > timedelta(0):
             await self.clock.advance(min(span, SECOND))
             span -= SECOND

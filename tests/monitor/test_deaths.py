@@ -60,6 +60,7 @@ async def test_death_opens_one_recovery_that_is_due_at_once(scene: Scene) -> Non
     assert recovery.epoch == (await scene.row("e1")).epoch
     assert recovery.state is RecoveryState.READY
     assert recovery.next_attempt_at == scene.clock.now()
+    assert recovery.lost_at == scene.clock.now() - GRACE
     assert scene.recovery_wakes == 1
     entry = (await scene.audit())[-1].entry
     assert entry.operation == "executor.dead"
@@ -137,6 +138,7 @@ async def test_a_recovery_ordered_for_an_unknown_id_ends_when_it_connects(
                 executor=ref_of("e1"),
                 app_version=AppVersion("v1"),
                 epoch=Epoch(0),
+                lost_at=None,
                 now=work.now,
             )
         )
@@ -160,6 +162,7 @@ async def test_a_recovery_that_is_open_already_becomes_the_one_of_the_death(
                     executor=ref_of("e1"),
                     app_version=AppVersion("v0"),
                     epoch=Epoch(0),
+                    lost_at=None,
                     now=work.now,
                 ),
                 state=RecoveryState.WAITING,

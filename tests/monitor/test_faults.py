@@ -121,6 +121,31 @@ async def test_an_outage_of_the_store_kills_nobody(scene: Scene) -> None:
     assert await scene.status("e1") is DEAD
 
 
+async def test_a_short_outage_of_the_store_raises_deadlines_too(scene: Scene) -> None:
+    """Whoever redialled in it may have been refused, however short it was."""
+    await scene.disconnect("e1", "c1")
+    scene.store.is_down = True
+    async with scene.background(scene.monitor.run()):
+        await scene.clock.advance(SECOND)
+        scene.store.is_down = False
+        returned = scene.clock.now()
+        await scene.clock.advance(SECOND)
+        await scene.until_deadline("e1", not_before=returned + FAULT_GRACE)
+
+    assert (await scene.row("e1")).grace_is_fault
+
+
+async def test_the_end_of_a_long_outage_is_noticed_soon(scene: Scene) -> None:
+    """However long the store was away, what waits is written within five seconds."""
+    scene.store.is_down = True
+    scene.connect("e1", "c1")
+    async with scene.background(scene.monitor.run()):
+        await scene.clock.advance(300 * SECOND)
+        scene.store.is_down = False
+        await scene.clock.advance(5 * SECOND)
+        await scene.until_row("e1")
+
+
 async def test_news_waits_for_the_store(scene: Scene) -> None:
     """What happened during an outage is written after it, in order."""
     scene.store.is_down = True
@@ -137,6 +162,26 @@ async def test_news_waits_for_the_store(scene: Scene) -> None:
 
     row = await scene.row("e1")
     assert (row.status, row.connection_id, row.epoch) == (HEALTHY, "c2", 2)
+
+
+async def test_a_store_that_takes_nothing_is_told_of(scene: Scene) -> None:
+    """Whoever asks hears why, until what happened meanwhile is written."""
+
+    def is_told() -> bool:
+        try:
+            scene.monitor.check_writing()
+        except StoreUnavailableError as error:
+            return error.reason == "switched off"
+        return False
+
+    scene.connect("e1", "c1")
+    scene.store.is_down = True
+    async with scene.background(scene.monitor.run()):
+        await scene.until(is_told)
+        scene.store.is_down = False
+        await scene.until(lambda: not is_told(), advance=True)
+
+    assert await scene.status("e1") is HEALTHY
 
 
 async def test_a_standstill_of_relay_kills_nobody(scene: Scene) -> None:

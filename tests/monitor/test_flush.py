@@ -1,7 +1,10 @@
 """Last-seen times, the reconciliation of rows and sockets, the gauge."""
 
+import pytest
+
 from relay.ids import ConnectionId
 from relay.liveness.states import ExecutorStatus
+from relay.monitor import flush
 from tests.monitor.scene import GRACE, SECOND, Scene
 
 HEALTHY = ExecutorStatus.HEALTHY
@@ -35,9 +38,9 @@ async def test_a_loss_that_was_never_recorded_is_found(scene: Scene) -> None:
     async with scene.background(scene.monitor.run()):
         await scene.until_status("e1", DISCONNECTED, advance=True)
 
-    row = await scene.row("e1")
-    assert row.grace_is_fault
-    assert (await scene.audit())[-1].entry.details["reason"] == "not_noticed"
+    loss = (await scene.audit())[-1].entry.details
+    assert loss["reason"] == "not_noticed"
+    assert (loss["is_fault"], loss["grace_secs"]) == (True, 60)
 
 
 async def test_an_arrival_that_was_never_recorded_is_found(scene: Scene) -> None:
@@ -49,6 +52,27 @@ async def test_an_arrival_that_was_never_recorded_is_found(scene: Scene) -> None
 
     row = await scene.row("e1")
     assert (row.status, row.connection_id) == (HEALTHY, "c1")
+
+
+async def test_a_fleet_is_compared_page_by_page(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many pages its rows are, what was missed is found and nothing else."""
+    monkeypatch.setattr(flush, "PAGE", 2)
+    for number in range(5):
+        scene.connect(f"e{number}", f"c{number}")
+    await scene.turn()
+    del scene.sockets.open[ConnectionId("c4")]
+    scene.connect("e1", "c-new")
+    scene.monitor = scene.new_monitor()  # and with it goes the noted arrival
+    async with scene.background(scene.monitor.run()):
+        await scene.until_status("e4", DISCONNECTED, advance=True)
+
+    assert (await scene.row("e1")).connection_id == "c-new"
+    assert (await scene.operations())[5:] == [
+        "executor.disconnect",
+        "executor.reconnect",
+    ]
 
 
 async def test_rows_that_match_their_sockets_are_left_alone(scene: Scene) -> None:

@@ -1,11 +1,13 @@
 """What the monitor writes when executors come, go and die."""
 
 import pytest
+import structlog
 
 from relay.errors import StoreUnavailableError
 from relay.hub.events import Loss
 from relay.ids import ConnectionId
 from relay.liveness.states import ExecutorStatus
+from relay.store.audit_log import AuditLogRepository
 from tests.monitor.scene import (
     ADDRESS,
     APPLICATION,
@@ -46,12 +48,15 @@ async def test_first_connection_makes_a_row_and_an_audit_entry(scene: Scene) -> 
 
 
 async def test_connection_of_an_old_sdk_carries_a_warning(scene: Scene) -> None:
-    """Whoever runs an SDK below the floor can read so in the audit log."""
+    """Whoever runs an SDK below the floor can read so, in the audit log and the log."""
     scene.connect("e1", "c1", dbos_version="2.20.0")
-    await scene.turn()
+    with structlog.testing.capture_logs() as logs:
+        await scene.turn()
 
     [record] = await scene.audit()
     assert "too old" in record.entry.details["warning"]
+    [log] = [log for log in logs if log["event"] == "executor_sdk_is_old"]
+    assert (log["log_level"], log["executor_id"]) == ("warning", "e1")
 
 
 async def test_application_takes_the_language_of_its_last_executor(
@@ -227,6 +232,26 @@ async def test_a_collision_closes_nothing_and_is_audited_once_a_minute(
     assert scene.sockets.closed == []
     assert (await scene.row("e1")).connection_id == "c6"
     assert (await scene.operations()).count("executor.collision") == 2
+
+
+async def test_a_collision_that_was_not_written_is_told_when_it_can_be(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said in a transaction that failed was not said."""
+
+    async def refuse(self: AuditLogRepository, entries: object) -> None:
+        raise StoreUnavailableError("not now")
+
+    scene.connect("e1", "c1")
+    await scene.turn()
+    scene.connect("e1", "c2", is_collision=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditLogRepository, "append", refuse)
+        with pytest.raises(StoreUnavailableError):
+            await scene.turn()
+    await scene.turn()
+
+    assert (await scene.operations()).count("executor.collision") == 1
 
 
 async def test_older_connection_stays_when_its_successor_has_gone(

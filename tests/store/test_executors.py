@@ -224,15 +224,21 @@ async def test_lock_keeps_others_from_writing_until_the_end(store: Store) -> Non
 
 
 async def test_list_by_application_is_ordered_by_executor(store: Store) -> None:
-    """Only the executors of that application are listed."""
+    """Only the executors of that application are listed, page by page."""
     await add_executors(
-        store, make_executor("b"), make_executor("a"), make_executor("c", OTHER_APP)
+        store,
+        *(make_executor(name) for name in ("b", "c", "a")),
+        make_executor("d", OTHER_APP),
     )
 
     async with store.read() as work:
-        found = await work.executors.list_by_application(APP.id)
+        first = await work.executors.list_by_application(APP.id, after=None, limit=2)
+        second = await work.executors.list_by_application(
+            APP.id, after=first[-1].ref.key, limit=2
+        )
 
-    assert [record.ref.executor_id for record in found] == ["a", "b"]
+    assert [record.ref.executor_id for record in first] == ["a", "b"]
+    assert [record.ref.executor_id for record in second] == ["c"]
 
 
 async def test_list_by_status_pages_through_all_applications(store: Store) -> None:
@@ -263,19 +269,25 @@ async def test_list_by_status_pages_through_all_applications(store: Store) -> No
 
 
 async def test_list_connections_tells_what_an_instance_holds(store: Store) -> None:
-    """Only HEALTHY rows of that instance count."""
+    """Only HEALTHY rows of that instance count, page by page."""
     held = make_executor("held", connection_id=ConnectionId("c7"))
+    last = make_executor("last", connection_id=ConnectionId("c8"))
     await add_executors(
         store,
+        last,
         held,
         make_executor("foreign", owner=InstanceId("relay-2")),
         make_disconnected("gone"),
     )
 
     async with store.read() as work:
-        assert await work.executors.list_connections(INSTANCE) == {
-            held.ref: ConnectionId("c7")
-        }
+        first = await work.executors.list_connections(INSTANCE, after=None, limit=1)
+        second = await work.executors.list_connections(
+            INSTANCE, after=held.ref.key, limit=2
+        )
+
+    assert first == [(held.ref, "c7")]
+    assert second == [(last.ref, "c8")]
 
 
 async def test_list_elapsed_finds_the_disconnected_whose_grace_is_over(
