@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import cast
 
 import httpx
-import uvicorn
 
 from relay.clock import SystemClock
-from relay.launch import Application, bind, configure
+from relay.launch import Application, WebServer, bind, configure
 from relay.server import Server
 from relay.settings import RelaySettings
 from relay.tasks import TaskSet
@@ -37,7 +36,7 @@ async def serving(settings: RelaySettings) -> AsyncIterator[Serving]:
     """Relay on a free port, as `relay serve` runs it but for the signals."""
     listeners = bind("127.0.0.1", 0)
     port = listeners[0].getsockname()[1]
-    web = uvicorn.Server(configure(cast(Application, create_app(settings))))
+    web = WebServer(configure(cast(Application, create_app(settings))))
     async with TaskSet("serving") as tasks:
         running = tasks.spawn(web.serve(listeners), name="uvicorn")
         async with CLOCK.timeout(timedelta(seconds=20)):

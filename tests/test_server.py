@@ -17,15 +17,17 @@ from relay.ids import ApplicationId, ApplicationRef, AppName, OrgName
 from relay.liveness.states import ExecutorStatus
 from relay.registry import SHELL_ACTOR
 from relay.server import open_migrated, open_offline, open_server
-from relay.server.housekeeping import purge_audit
+from relay.server.housekeeping import purge_audit, purge_losses
 from relay.server.loops import kept_running
 from relay.settings import AuthMode, RelaySettings, load_settings
 from relay.store import Store
 from relay.testing.clock import FakeClock
 from relay.testing.executor import FakeExecutor
-from tests.acceptance.processes import free_port
+from relay.testing.work import FakeWork
 from tests.newer_schema import extend_migrations
+from tests.ports import ReservedPort
 from tests.serving import CLOCK, serving
+from tests.store.rows import APP, make_loss, register
 
 HEADER = b"SQLite format 3\0"
 """How an SQLite file begins."""
@@ -87,13 +89,13 @@ async def test_a_second_server_on_one_file_is_refused(settings: RelaySettings) -
 async def test_the_start_waits_for_a_database_that_is_away() -> None:
     """It tries again after 1, 2, 4, 5, 5 … s, and each time says so without the URL."""
     clock = ImpatientClock(limit=7)
-    settings = load_settings(
-        {"database_url": f"postgresql://u:hunter2@127.0.0.1:{free_port()}/relay"}
-    )
-
-    with capture_logs() as logs, pytest.raises(_EnoughError):
-        async with open_server(settings, clock=clock):
-            pass
+    with ReservedPort() as port:
+        settings = load_settings(
+            {"database_url": f"postgresql://u:hunter2@127.0.0.1:{port.number}/relay"}
+        )
+        with capture_logs() as logs, pytest.raises(_EnoughError):
+            async with open_server(settings, clock=clock):
+                pass
 
     assert clock.slept == [1, 2, 4, 5, 5, 5, 5]
     assert [line["event"] for line in logs] == ["database_unavailable"] * 7
@@ -148,7 +150,9 @@ async def test_executors_of_a_server_that_stops_get_the_fault_grace(
 
     async with open_offline(settings) as offline, offline.store.read() as work:
         (application,) = await work.applications.list_all()
-        (row,) = await work.executors.list_by_application(application.ref.id)
+        (row,) = await work.executors.list_by_application(
+            application.ref.id, after=None, limit=2
+        )
     assert row.status is ExecutorStatus.DISCONNECTED
     assert row.grace_is_fault
 
@@ -170,6 +174,35 @@ async def test_orders_are_not_held_back_where_nobody_was_known(
                 assert answer.is_success
 
             await _until_known(relay.server.store, ExecutorStatus.HEALTHY, count=1)
+
+
+async def test_orders_are_held_back_where_somebody_was_known(
+    settings: RelaySettings,
+) -> None:
+    """After a restart the dead may be redialling at this moment."""
+    async with serving(settings) as relay:
+        async with await FakeExecutor.connect(relay.url, "loop", executor_id="dead"):
+            await _until_known(relay.server.store, ExecutorStatus.HEALTHY)
+            await relay.http.patch(
+                "/v2/orgs/local/apps/loop", json={"executorTimeoutSecs": 1}
+            )
+        await _until_known(relay.server.store, ExecutorStatus.DEAD)
+
+    work = FakeWork()
+    work.add("dead", "v1", "w1")
+    async with (
+        serving(settings) as relay,
+        await FakeExecutor.connect(
+            relay.url, "loop", executor_id="peer", work=work
+        ) as peer,
+        CLOCK.timeout(timedelta(seconds=15)),
+    ):
+        while True:
+            [recovery] = await relay.server.ledger.list_all()
+            if "just started" in (recovery.reason or ""):
+                break
+            await CLOCK.sleep(timedelta(milliseconds=20))
+        assert peer.received("recovery") == []
 
 
 async def test_the_story_of_a_death_begins_with_the_disconnect(
@@ -213,6 +246,28 @@ async def test_each_organization_keeps_its_audit_entries_as_long_as_its_row_says
 
     assert await _operations_of(store, "brief") == ["executor.delete"]
     assert await _operations_of(store, "long") == ["executor.dead"]
+
+
+async def test_counters_of_the_crash_brake_go_a_day_after_their_last_loss(
+    store: Store, clock: FakeClock
+) -> None:
+    """Until then it may be lost again, and the counter says how often it was."""
+    await register(store, APP)
+    hour = timedelta(hours=1)
+    async with store.write() as work:
+        await work.workflow_losses.save_many(
+            [
+                make_loss("old", last_lost_at=clock.now()),
+                make_loss("young", last_lost_at=clock.now() + hour),
+            ]
+        )
+
+    await clock.advance(24 * hour)
+    assert await purge_losses(store) == 0
+    await clock.advance(timedelta(seconds=1))
+    assert await purge_losses(store) == 1
+    await clock.advance(hour)
+    assert await purge_losses(store) == 1
 
 
 async def test_the_audit_retention_of_the_settings_is_that_of_local(

@@ -131,6 +131,7 @@ def test_local_mode_refuses_addresses_that_others_can_reach(host: str) -> None:
         ({"data_dir": 7}, "must be a path$"),
         ({"trusted_proxies": 7}, "must be a list, or text with commas$"),
         ({"max_message_bytes": 0}, "must be more than 0$"),
+        ({"max_unfinished_bytes": 1000}, "must be at least max_message_bytes"),
         ({"ping_interval_secs": 0}, "must be at least 0.01$"),
         ({"flush_interval_secs": 1e-9}, "must be at least 0.01$"),
         ({"ping_wait_secs": "inf"}, "must be a finite number$"),

@@ -109,9 +109,9 @@ def _judge_dead(
     """Of an executor whose record is kept, although nothing is being done about it."""
     if facts.is_abandoned:
         return Show(OwnerKind.ABANDONED)
-    if is_online or _is_since(facts.last_closed_at, asked_at):
+    if is_online or _is_within(facts.last_closed_at, asked_at, now):
         return Leave()
-    if _is_since(facts.last_opened_at, now - REOPEN_PAUSE):
+    if _is_within(facts.last_opened_at, now - REOPEN_PAUSE, now):
         return Leave()
     return Reopen("a dead executor owns pending work, and its recovery has ended")
 
@@ -120,10 +120,10 @@ def _judge_absent(
     facts: OwnerFacts, *, is_online: bool, asked_at: datetime, now: datetime
 ) -> Verdict:
     """Of an executor without a record."""
-    if is_online or _is_since(facts.deleted_at, asked_at):
+    if is_online or _is_within(facts.deleted_at, asked_at, now):
         return Leave()
     if facts.deleted_at is not None:
-        if _is_since(facts.reopened_at, now - REOPEN_PAUSE):
+        if _is_within(facts.reopened_at, now - REOPEN_PAUSE, now):
             return Leave()
         return Reopen("an executor whose record was deleted owns pending work again")
     if facts.is_elsewhere:
@@ -132,5 +132,7 @@ def _judge_absent(
     return Show(OwnerKind.UNKNOWN)
 
 
-def _is_since(instant: datetime | None, start: datetime) -> bool:
-    return instant is not None and instant >= start
+def _is_within(instant: datetime | None, start: datetime, now: datetime) -> bool:
+    # What lies ahead was written before the clock was set back. Taking it for recent
+    # would put everything off for as long as that; a recovery too many asks first.
+    return instant is not None and start <= instant <= now

@@ -5,6 +5,7 @@ Assembly: what a running server consists of, and the order in which it opens.
 
     settings ─▶ database ─▶ the right to be its only server ─▶ migrate ─▶ store ─▶ audit
              ─▶ hub ─▶ dispatcher ─▶ recovery engine ─▶ monitor ─▶ registry ─▶ retention
+             ─▶ census
              ─▶ what the last run left behind is put in order (`monitor.start`)
              ─▶ loops ─▶ sockets may come
 
@@ -26,8 +27,15 @@ the database while a server may be running on it; they neither lock nor migrate 
 only those that may come before the first start of a server make a missing one.
 """
 
-from relay.server.assembly import Server, open_server
+from relay.server.assembly import Server, open_server, open_server_on
 from relay.server.database import open_migrated
 from relay.server.offline import Offline, open_offline
 
-__all__ = ["Offline", "Server", "open_migrated", "open_offline", "open_server"]
+__all__ = [
+    "Offline",
+    "Server",
+    "open_migrated",
+    "open_offline",
+    "open_server",
+    "open_server_on",
+]

@@ -9,6 +9,7 @@ from datetime import timedelta
 import structlog
 
 from relay.audit import AuditWriter
+from relay.census import Census, CensusReports, Comparison
 from relay.clock import Clock, SystemClock
 from relay.db import Database
 from relay.dispatch import Dispatcher
@@ -19,7 +20,7 @@ from relay.recovery import Ledger, RecoveryEngine
 from relay.registry import LOCAL_ORGANIZATION, Registry
 from relay.retention import Retention
 from relay.server.database import migrate_when_there, open_database
-from relay.server.housekeeping import purge_audit_daily
+from relay.server.housekeeping import purge_daily
 from relay.server.lock import only_server
 from relay.server.loops import kept_running
 from relay.settings import AuthMode, RelaySettings
@@ -53,6 +54,9 @@ class Server:
     ledger: Ledger
     registry: Registry
     retention: Retention
+    census: Census
+    comparison: Comparison
+    census_reports: CensusReports
     audit: AuditWriter
     metrics: Metrics
     replaced: asyncio.Event
@@ -78,8 +82,30 @@ async def open_server(
         database = await stack.enter_async_context(open_database(settings))
         replaced = await stack.enter_async_context(only_server(database, clock))
         await migrate_when_there(database, clock)
+        server = await stack.enter_async_context(
+            open_server_on(database, settings, clock=clock, replaced=replaced)
+        )
+        stack.enter_context(tuned_collector(server.metrics, clock.monotonic))
+        yield server
+
+
+@asynccontextmanager
+async def open_server_on(
+    database: Database,
+    settings: RelaySettings,
+    *,
+    clock: Clock,
+    replaced: asyncio.Event,
+) -> AsyncIterator[Server]:
+    """
+    A server on a migrated database that no other server uses.
+
+    The part of `open_server` that has nothing to do with the process around it.
+    """
+    async with AsyncExitStack() as stack:
         server = await _assemble(settings, clock, database, replaced)
         await server.monitor.start()
+        await server.comparison.restore()
         stack.push_async_callback(server.monitor.finish)
 
         watching = await stack.enter_async_context(TaskSet("watching"))
@@ -87,19 +113,20 @@ async def open_server(
         watching.spawn(
             kept_running("monitor", server.monitor.run, clock), name="monitor"
         )
-        stack.push_async_callback(server.hub.drain, DRAIN)
         stack.push_async_callback(server.registry.finish)
+        stack.push_async_callback(server.hub.drain, DRAIN)
 
         acting = await stack.enter_async_context(TaskSet("acting"))
         for name, loop in {
             "recovery": server.engine.run,
             "retention": server.retention.run,
+            "census": server.census.run,
+            "comparison": server.comparison.run,
             "registry": server.registry.run,
-            "audit purge": lambda: purge_audit_daily(server.store, clock),
+            "purge": lambda: purge_daily(server.store, clock),
         }.items():
             acting.spawn(kept_running(name, loop, clock), name=name)
 
-        stack.enter_context(tuned_collector(server.metrics, clock.monotonic))
         logger.info(
             "server_opened", database=database.dialect, auth=settings.auth.value
         )
@@ -125,6 +152,9 @@ async def _assemble(
     audit = AuditWriter(metrics)
     hub = Hub(settings=settings, clock=clock, metrics=metrics)
     dispatcher = Dispatcher(hub, clock)
+    comparison = Comparison(
+        store=store, audit=audit, peers=hub, clock=clock, metrics=metrics
+    )
     engine = RecoveryEngine(
         store=store,
         audit=audit,
@@ -134,16 +164,7 @@ async def _assemble(
         clock=clock,
         metrics=metrics,
         instance_id=instance_id,
-    )
-    monitor = Monitor(
-        store=store,
-        hub=hub,
-        audit=audit,
-        settings=settings,
-        clock=clock,
-        metrics=metrics,
-        instance_id=instance_id,
-        wake_recovery=engine.wake,
+        agreement=comparison,
     )
     registry = Registry(
         store=store,
@@ -151,7 +172,19 @@ async def _assemble(
         settings=settings,
         clock=clock,
         hub=hub,
-        recheck_deadlines=monitor.recheck_deadlines,
+        recheck_deadlines=lambda: monitor.recheck_deadlines(),
+        is_flapping=lambda ref: monitor.is_flapping(ref),
+    )
+    monitor = Monitor(
+        store=store,
+        hub=hub,
+        newcomers=registry.newcomers,
+        audit=audit,
+        settings=settings,
+        clock=clock,
+        metrics=metrics,
+        instance_id=instance_id,
+        wake_recovery=engine.wake,
     )
     hub.attach(registry, monitor)
     return Server(
@@ -174,6 +207,18 @@ async def _assemble(
             clock=clock,
             metrics=metrics,
         ),
+        census=Census(
+            store=store,
+            audit=audit,
+            dispatcher=dispatcher,
+            peers=hub,
+            agreement=comparison,
+            settings=settings,
+            clock=clock,
+            metrics=metrics,
+        ),
+        comparison=comparison,
+        census_reports=CensusReports(store),
         audit=audit,
         metrics=metrics,
         replaced=replaced,

@@ -6,6 +6,7 @@ import structlog
 
 from relay.clock import Clock
 from relay.errors import StoreUnavailableError
+from relay.recovery.brake import COUNTED_FOR
 from relay.store import Store
 from relay.store.audit_log import PURGE_BATCH
 
@@ -15,13 +16,14 @@ PURGE_INTERVAL = timedelta(days=1)
 RETRY_INTERVAL = timedelta(minutes=10)
 
 
-async def purge_audit_daily(store: Store, clock: Clock) -> None:
-    """Delete the audit entries that are too old, at once and every day."""
+async def purge_daily(store: Store, clock: Clock) -> None:
+    """Delete what is too old, at once and every day."""
     while True:
         try:
             await purge_audit(store)
+            await purge_losses(store)
         except StoreUnavailableError as error:
-            logger.warning("audit_not_purged", reason=error.reason)
+            logger.warning("old_rows_not_purged", reason=error.reason)
             await clock.sleep(RETRY_INTERVAL)
         else:
             await clock.sleep(PURGE_INTERVAL)
@@ -47,4 +49,24 @@ async def purge_audit(store: Store) -> int:
             purged += batch
     if purged:
         logger.info("audit_purged", entries=purged)
+    return purged
+
+
+async def purge_losses(store: Store) -> int:
+    """
+    Delete the counters of the crash brake that say nothing any more; how many.
+
+    Raises:
+        StoreUnavailableError: the database does not answer.
+    """
+    purged = 0
+    batch = PURGE_BATCH
+    while batch == PURGE_BATCH:
+        async with store.write() as work:
+            batch = await work.workflow_losses.purge(
+                work.now - COUNTED_FOR, limit=PURGE_BATCH
+            )
+        purged += batch
+    if purged:
+        logger.info("workflow_losses_purged", counters=purged)
     return purged

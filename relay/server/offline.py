@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relay.audit import AuditWriter
+from relay.census import CensusReports
 from relay.clock import SystemClock
 from relay.ids import ApplicationId, AuditId, ExecutorRef, KeyId
 from relay.records import AuditRecord
@@ -31,6 +32,7 @@ class Offline:
     store: Store
     registry: Registry
     ledger: Ledger
+    census_reports: CensusReports
 
     async def list_audit_after(self, audit_id: AuditId | None) -> Sequence[AuditRecord]:
         """At most `FOLLOW_PAGE` entries after that one, oldest first."""
@@ -67,7 +69,12 @@ async def open_offline(
             hub=_NoSockets(),
             recheck_deadlines=lambda: None,
         )
-        yield Offline(store=store, registry=registry, ledger=Ledger(store, audit))
+        yield Offline(
+            store=store,
+            registry=registry,
+            ledger=Ledger(store, audit),
+            census_reports=CensusReports(store),
+        )
 
 
 class _NoSockets:

@@ -128,6 +128,20 @@ def test_a_dead_executor_is_reopened_once_in_a_while() -> None:
     assert isinstance(verdict_on(older), Reopen)
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(DELETED, deleted_at=NOW + MOMENT),
+        replace(DELETED, reopened_at=NOW + MOMENT),
+        replace(DEAD, last_opened_at=NOW + MOMENT),
+        replace(DEAD, last_closed_at=NOW + MOMENT),
+    ],
+)
+def test_what_seems_to_be_to_come_is_no_reason_to_wait(facts: OwnerFacts) -> None:
+    """The clock was set back since; nothing would be reopened for as long as that."""
+    assert isinstance(verdict_on(facts), Reopen)
+
+
 def test_what_an_operator_gave_up_on_stays_given_up() -> None:
     """It is shown, so that it is not forgotten."""
     facts = replace(DEAD, is_abandoned=True)

@@ -1,55 +1,38 @@
-"""
-The process around the server: descriptors, listening sockets, uvicorn, signals.
-
-The application that answers HTTP is named, not imported: the engine does not depend on
-the edge. Order matters here. The address is bound before anything else, so that a port
-in use is told before the database is touched; but nobody is listening on it until the
-server is open, so that an executor never waits on a socket that cannot answer yet.
-
-A SIGTERM or SIGINT ends the process with status 0 after an orderly stop; before the
-server is open (it may be waiting for its database, or for another server to leave it)
-it ends at once. A server that was replaced by another stops in the same order, and the
-process ends with the error.
-"""
+"""The process: the application, signals, and with which status it ends."""
 
 import asyncio
-import errno
 import logging
-import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 import uvicorn
 
-from relay.errors import RelayError, SettingsError
-from relay.hub.socket import RelayWebSocketProtocol
+from relay.errors import RelayError
+from relay.launch.address import bind, raise_descriptor_limit
+from relay.launch.web import (
+    Application,
+    Message,
+    Receive,
+    Send,
+    WebServer,
+    configure,
+)
 from relay.settings import RelaySettings
 
 APPLICATION = "relay_api.app:create_app"
 """Where the factory of the HTTP application is found: `module:attribute`."""
-
-_ABSENT = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
-"""How an address fails that a name has and this machine has not, such as `::1`."""
 
 _FAILED = ("lifespan.startup.failed", "lifespan.shutdown.failed")
 _EPITAPHS = {
     f"Application {phase} failed. Exiting." for phase in ("startup", "shutdown")
 }
 """uvicorn's own last words, which say less than ours and stand before them."""
-
-_DRAIN_SECONDS = 10
-_BACKLOG = 4096
-
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-Application = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 
 logger = structlog.get_logger(__name__)
 
@@ -97,78 +80,6 @@ def launch(
         raise app.failure
 
 
-def configure(app: Application) -> uvicorn.Config:
-    """How uvicorn serves `app`, executors' sockets included."""
-    return uvicorn.Config(
-        app,
-        http="httptools",
-        ws=RelayWebSocketProtocol,
-        loop="auto",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
-    )
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """
-    Sockets bound to every address of `host`, on one port; nothing listens yet.
-
-    Raises:
-        SettingsError: the address cannot be taken.
-    """
-    bound: list[socket.socket] = []
-    absent: OSError | None = None
-    try:
-        for family, kind, _, _, address in socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            if bound:
-                port = bound[0].getsockname()[1]
-            try:
-                bound.append(_bind_one(family, kind, (address[0], port, *address[2:])))
-            except OSError as error:
-                if error.errno not in _ABSENT:
-                    raise
-                absent = error
-        if absent is not None and not bound:
-            raise absent
-    except OSError as error:
-        for listener in bound:
-            listener.close()
-        raise SettingsError(
-            f"cannot listen on {host or '*'}:{port}: {error.strerror or error}"
-        ) from None
-    return bound
-
-
-def _bind_one(
-    family: socket.AddressFamily, kind: socket.SocketKind, address: tuple[object, ...]
-) -> socket.socket:
-    listener = socket.socket(family, kind)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def raise_descriptor_limit() -> None:
-    """Allow as many open sockets as the system lets this process have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        logger.info("descriptor_limit_raised", before=soft, now=hard)
-
-
 class _Replaceable(Protocol):
     """What has to be known here of a `relay.server.Server`."""
 
@@ -176,7 +87,7 @@ class _Replaceable(Protocol):
     def replaced(self) -> asyncio.Event: ...
 
 
-class _Server(uvicorn.Server):
+class _Server(WebServer):
     def __init__(
         self, config: uvicorn.Config, *, on_started: Callable[[], None]
     ) -> None:
@@ -199,7 +110,12 @@ class _Server(uvicorn.Server):
         return has_to_exit or server.replaced.is_set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.started:
+        if self.should_exit:
+            # Whoever asks twice does not want to wait. It is as if the process were
+            # killed, which costs nobody his work.
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
+        elif self.started:
             super().handle_exit(sig, frame)
         elif self._cancel_start is not None:
             # uvicorn would note the signal and look at it after the start, which
@@ -216,12 +132,12 @@ class _Guard:
         self._app = app
         self.failure: RelayError | None = None
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
             await self._app(scope, receive, send)
             return
 
-        async def send_without_traceback(event: _Message) -> None:
+        async def send_without_traceback(event: Message) -> None:
             if event["type"] in _FAILED:
                 event = {"type": event["type"], "message": ""}
             await send(event)
