@@ -33,8 +33,16 @@ from relay_api.problems import explain
 Segment = AfterValidator(unquote)
 """Decodes a path parameter: `middleware.RawPaths` left it encoded."""
 
-OrgName = Annotated[str, Path(alias="orgName"), Segment]
-ApplicationName = Annotated[str, Path(alias="appName"), Segment]
+_ORGANIZATION_NAMES = {"pattern": "^[a-z0-9_]+$", "minLength": 3, "maxLength": 30}
+_APPLICATION_NAMES = {"pattern": "^[a-z0-9_-]+$", "minLength": 3, "maxLength": 256}
+"""What the documents say of names; `relay.access` checks them."""
+
+OrgName = Annotated[
+    str, Path(alias="orgName", json_schema_extra={**_ORGANIZATION_NAMES}), Segment
+]
+ApplicationName = Annotated[
+    str, Path(alias="appName", json_schema_extra={**_APPLICATION_NAMES}), Segment
+]
 TokenName = Annotated[str, Path(alias="tokenName"), Segment]
 RecoveryPathId = Annotated[str, Path(alias="recoveryId"), Segment]
 

@@ -30,8 +30,13 @@ def parse_number(text: object) -> object:
 
 _Number = BeforeValidator(parse_number)
 
-Limit = Annotated[int, _Number, Field(ge=1, le=INT64_MAX)]
-Offset = Annotated[int, _Number, Field(ge=0, le=INT64_MAX)]
+# The last one comes first; only so does the description know the bounds.
+Limit = Annotated[
+    int,
+    Field(ge=1, le=INT64_MAX, json_schema_extra={"maximum": LARGEST_LIMIT}),
+    _Number,
+]
+Offset = Annotated[int, Field(ge=0, le=INT64_MAX), _Number]
 
 
 def check_limit(limit: int) -> int:

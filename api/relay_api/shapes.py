@@ -4,8 +4,17 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
 from relay.settings import RelaySettings
 
@@ -82,8 +91,35 @@ def refuse_null(value: object) -> object:
     return value
 
 
-NotNull = BeforeValidator(refuse_null)
+class _NotNull:
+    """Refuses null, and describes the value without it."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, read: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return no_info_before_validator_function(refuse_null, read(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, describe: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        choices = describe(schema)["anyOf"]
+        [described] = [choice for choice in choices if choice != {"type": "null"}]
+        return dict(described)
+
+
+NotNull = _NotNull()
 """On an optional property: it may be absent (`None` here), and may not be null."""
+
+
+def read_whole_number(value: object) -> object:
+    """A whole number as `int`, however it is written: in JSON, 60.0 is an integer."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(read_whole_number)]
+"""A number in a request."""
 
 
 def schema_address(settings: RelaySettings, name: str) -> dict[str, str]:

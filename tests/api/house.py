@@ -15,6 +15,7 @@ from relay.audit import AuditWriter
 from relay.census import CensusReports
 from relay.clock import SystemClock
 from relay.db import Database
+from relay.errors import StoreUnavailableError
 from relay.ids import (
     ApplicationRef,
     AppVersion,
@@ -44,6 +45,17 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
+class PaperMonitor:
+    """A monitor that writes, unless a test says that it cannot."""
+
+    absence: StoreUnavailableError | None = None
+
+    def check_writing(self) -> None:
+        if self.absence is not None:
+            raise self.absence
+
+
+@dataclass
 class House:
     """One running HTTP surface and what stands behind it."""
 
@@ -55,6 +67,7 @@ class House:
     metrics: Metrics
     database: Database
     rechecks: list[None]
+    monitor: PaperMonitor = field(default_factory=PaperMonitor)
     client: httpx.AsyncClient = field(init=False)
 
     async def audit(self, **filters: Any) -> Sequence[AuditRecord]:
@@ -145,6 +158,7 @@ async def open_house(
             ledger=house.ledger,
             census_reports=CensusReports(house.store),
             metrics=house.metrics,
+            monitor=house.monitor,
         )
 
         async def serve(scope: Any, receive: Any, send: Any) -> None:

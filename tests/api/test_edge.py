@@ -204,6 +204,16 @@ async def test_store_outage_is_503_with_retry_after(
     assert (await house.client.get("/healthz")).status_code == 200
 
 
+async def test_a_store_that_only_takes_no_writes_is_not_ready(house: House) -> None:
+    """Deaths would go unnoticed, although every question is answered."""
+    house.monitor.absence = StoreUnavailableError("database is locked")
+
+    problem(await house.client.get("/readyz"), 503)
+
+    assert (await house.client.get("/healthz")).status_code == 200
+    assert (await house.client.get(APPS)).status_code == 200
+
+
 async def test_health_endpoints_answer_without_a_key(keyed: House) -> None:
     """GET and HEAD, for whoever watches the process."""
     for path in ("/healthz", "/readyz"):

@@ -97,6 +97,25 @@ async def test_executors_of_every_status_are_listed(house: House) -> None:
     assert [executor["status"] for executor in shown] == list(ExecutorStatus)
 
 
+async def test_executors_of_many_pages_are_listed_oldest_first(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands are read bit by bit, so that nothing else has to wait."""
+    monkeypatch.setattr("relay.registry.executors.PAGE", 2)
+    ref = await house.register("shop")
+    for age in range(5):
+        await house.add_executor(
+            ref,
+            f"e{age}",
+            ExecutorStatus.DEAD,
+            created_at=LONG_AGO - timedelta(seconds=age),
+        )
+
+    shown = (await house.client.get(EXECUTORS)).json()
+
+    assert [each["executorId"] for each in shown] == ["e4", "e3", "e2", "e1", "e0"]
+
+
 async def test_executors_of_an_unknown_application_are_404(house: House) -> None:
     """Not an empty list."""
     problem(await house.client.get(EXECUTORS), 404)

@@ -19,7 +19,7 @@ from relay_api.dependencies import (
     lists_applications,
     reads_application,
 )
-from relay_api.shapes import Answer, NotNull, Order, schema_address
+from relay_api.shapes import Answer, NotNull, Order, WholeNumber, schema_address
 
 router = APIRouter()
 
@@ -59,10 +59,10 @@ class PutAppInputBody(Order):
 class PatchAppInputBody(Order):
     """New settings; what is absent stays. 0 and null switch a threshold off."""
 
-    executor_timeout_secs: Annotated[int | None, NotNull] = None
-    gc_time_threshold_ms: int | None = None
-    gc_rows_threshold: int | None = None
-    global_timeout_ms: int | None = None
+    executor_timeout_secs: Annotated[WholeNumber | None, NotNull] = None
+    gc_time_threshold_ms: WholeNumber | None = None
+    gc_rows_threshold: WholeNumber | None = None
+    global_timeout_ms: WholeNumber | None = None
     private_mode: Annotated[bool | None, NotNull] = None
 
 

@@ -30,6 +30,7 @@ async def get_health() -> Health:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", operation_id="getReadiness", tags=["health"])
 async def get_readiness(server: ServerHere) -> Health:
-    """200 while the database answers, 503 otherwise."""
+    """200 while the database answers and can be written to, 503 otherwise."""
     await server.registry.ping()
+    server.monitor.check_writing()
     return Health()

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +13,7 @@ from relay.access import Permission
 from relay.ids import ApplicationRef, AppVersion, ExecutorId, RecoveryId
 from relay.records import AuditRecord, AuditStatus, RecoveryRecord, RecoveryState
 from relay.recovery import RecoveryStory, Suspect
+from relay.recovery.ledger import IDENTITY_LIMIT_CHARS, REASON_LIMIT_CHARS
 from relay.registry import Actor
 from relay.server import Server
 from relay_api.bodies import describe_body, json_body
@@ -96,17 +98,36 @@ class RecoveryDetail(Recovery):
     story: list[Happening]
 
 
+def _text(longest_chars: int) -> Any:
+    """Says of a text in the documents what the ledger checks: it is not blank."""
+    return Field(json_schema_extra={"pattern": r"\S", "maxLength": longest_chars})
+
+
 class RecoveryOrder(Order):
     """Whose work to recover."""
 
-    executor_id: str
-    app_version: str
+    executor_id: Annotated[str, _text(IDENTITY_LIMIT_CHARS)]
+    app_version: Annotated[str, _text(IDENTITY_LIMIT_CHARS)]
 
 
 class Abandonment(Order):
     """Why nobody is to finish the work."""
 
-    reason: str
+    reason: Annotated[str, _text(REASON_LIMIT_CHARS)]
+
+
+_FOLLOWED_BY = {
+    operation: {
+        "operationId": operation,
+        "parameters": {
+            "orgName": "$request.path.orgName",
+            "appName": "$request.path.appName",
+            "recoveryId": "$response.body#/id",
+        },
+    }
+    for operation in ("getRecovery", "retryRecovery", "abandonRecovery")
+}
+"""The links of an answer that is a recovery."""
 
 
 @router.get("", operation_id="listRecoveries")
@@ -132,6 +153,7 @@ async def list_recoveries(
     "",
     operation_id="orderRecovery",
     status_code=201,
+    responses={201: {"links": _FOLLOWED_BY}},
     openapi_extra=describe_body(RecoveryOrder),
 )
 async def order_recovery(
@@ -162,7 +184,11 @@ async def order_recovery(
     return recovery
 
 
-@router.get("/{recoveryId}", operation_id="getRecovery")
+@router.get(
+    "/{recoveryId}",
+    operation_id="getRecovery",
+    responses={200: {"links": _FOLLOWED_BY}},
+)
 async def get_recovery(
     _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
     server: ServerHere,
@@ -176,7 +202,11 @@ async def get_recovery(
     return _to_detail(story)
 
 
-@router.post("/{recoveryId}/retry", operation_id="retryRecovery")
+@router.post(
+    "/{recoveryId}/retry",
+    operation_id="retryRecovery",
+    responses={200: {"links": _FOLLOWED_BY}},
+)
 async def retry_recovery(
     caller: Annotated[
         Actor, changes_application(Permission.APPLICATION_WRITE, "recovery.release")
@@ -199,6 +229,7 @@ async def retry_recovery(
 @router.post(
     "/{recoveryId}/abandon",
     operation_id="abandonRecovery",
+    responses={200: {"links": _FOLLOWED_BY}},
     openapi_extra=describe_body(Abandonment),
 )
 async def abandon_recovery(

@@ -61,6 +61,15 @@ SUCCESSES: dict[str, list[dict[str, Any]]] = {
                 "privateMode": True,
             }
         },
+        # In JSON Schema, and so in the contract, 90.0 is an integer.
+        {
+            "json": {
+                "executorTimeoutSecs": 90.0,
+                "gcRowsThreshold": 1e3,
+                "gcTimeThresholdMs": 86_400_000.0,
+                "globalTimeoutMs": 0.0,
+            }
+        },
         {
             "json": {
                 "gcRowsThreshold": None,

@@ -338,3 +338,45 @@ def test_relay_document_describes_all_that_is_not_in_the_contract(
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries/{recoveryId}/retry",
         "/relay/v1/orgs/{orgName}/apps/{appName}/recoveries/{recoveryId}/abandon",
     }
+
+
+def test_relay_document_says_what_is_refused(tmp_path: Path) -> None:
+    """A client that keeps to the document is not told that its request is wrong."""
+    document = relay_document(create_app(RelaySettings(data_dir=tmp_path)))
+    recoveries = document["paths"]["/relay/v1/orgs/{orgName}/apps/{appName}/recoveries"]
+    parameters = {
+        parameter["name"]: parameter["schema"]
+        for parameter in recoveries["get"]["parameters"]
+    }
+    body = recoveries["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+    def tell(schema: dict[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in schema.items() if k not in ("title", "default")}
+
+    contract = {
+        parameter["name"]: parameter["schema"]
+        for parameter in OPERATIONS["getApp"][2]["parameters"]
+    }
+    assert tell(parameters["orgName"]) == contract["orgName"]
+    assert tell(parameters["appName"]) == contract["appName"]
+    assert tell(parameters["limit"]) == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1000,
+    }
+    assert tell(parameters["offset"]) == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**63 - 1,
+    }
+    settings = document["paths"]["/relay/v1/orgs/{orgName}/apps/{appName}/settings"][
+        "patch"
+    ]["requestBody"]["content"]["application/json"]["schema"]
+    assert tell(settings["properties"]["versionPolicy"]) == {
+        "$ref": "#/components/schemas/VersionPolicy"
+    }
+    assert tell(body["properties"]["executorId"]) == {
+        "type": "string",
+        "pattern": r"\S",
+        "maxLength": 512,
+    }

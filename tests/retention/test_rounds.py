@@ -1,174 +1,29 @@
-"""Retention: from the settings of an application to the frame, and who gets it."""
+"""Who gets the message of an application, and when."""
 
-import json
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from relay.db import Database
 from relay.errors import ExecutorFailedError, UnknownMessageError
-from relay.ids import ApplicationId, ApplicationRef, AppName, ExecutorId, RequestId
-from relay.protocol.envelope import encode
+from relay.ids import ExecutorId
 from relay.protocol.messages import (
     Acknowledgement,
-    ListWorkflowsRequest,
     RetentionRequest,
 )
-from relay.protocol.sdk import Sdk
-from relay.records import ApplicationRecord, AuditEntry
-from relay.retention import Retention, make_request
 from relay.tasks import TaskSet
-from relay.testing.clock import FakeClock
-from tests.recovery.records import (
-    ORGANIZATION,
-    SHOP,
-    V1,
-    make_application,
-    make_settings,
-)
 from tests.recovery.stage import (
-    Stage,
     failing,
     lost,
     replying,
     silence,
-    summary,
 )
-
-on_sqlite = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
-
-BLOG = ApplicationRef(ApplicationId("app-blog"), ORGANIZATION, AppName("blog"))
-OLD_PYTHON = Sdk("python", "2.31.1")
-HOUR = timedelta(hours=1)
+from tests.retention.room import BLOG, HOUR, OLD_PYTHON, Room, on_sqlite, settings_of
 
 
-def settings_of(
-    ref: ApplicationRef = SHOP,
-    *,
-    age: timedelta | None = None,
-    rows: int | None = None,
-    overdue: timedelta | None = None,
-) -> ApplicationRecord:
-    return replace(
-        make_application(ref),
-        gc_time_threshold=age,
-        gc_rows_threshold=rows,
-        global_timeout=overdue,
-    )
-
-
-def frame_of(application: ApplicationRecord, now: datetime) -> dict[str, Any]:
-    request = make_request(application, now)
-    assert request is not None
-    frame: dict[str, Any] = json.loads(encode(request, RequestId("r-1")))
-    return frame
-
-
-# --- from the settings to the frame --------------------------------------------------
-
-
-def test_frame_holds_cut_offs_in_milliseconds() -> None:
-    """Now minus each setting, since 1970; the batch size is always the same."""
-    now = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)
-    now_ms = 1767323045678
-    application = settings_of(
-        age=timedelta(days=30), rows=5000, overdue=timedelta(hours=2)
-    )
-
-    frame = frame_of(application, now)
-
-    assert frame == {
-        "type": "retention",
-        "request_id": "r-1",
-        "body": {
-            "gc_cutoff_epoch_ms": now_ms - 30 * 24 * 60 * 60 * 1000,
-            "gc_rows_threshold": 5000,
-            "timeout_cutoff_epoch_ms": now_ms - 2 * 60 * 60 * 1000,
-            "gc_batch_size": 10000,
-        },
-    }
-
-
-def test_one_millisecond_is_one_millisecond() -> None:
-    """Nothing on the way counts in seconds."""
-    now = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    millisecond = timedelta(milliseconds=1)
-
-    body = frame_of(settings_of(age=millisecond, overdue=2 * millisecond), now)["body"]
-
-    assert body["gc_cutoff_epoch_ms"] == 999
-    assert body["timeout_cutoff_epoch_ms"] == 998
-
-
-@pytest.mark.parametrize(
-    ("application", "key"),
-    [
-        (settings_of(age=HOUR), "gc_cutoff_epoch_ms"),
-        (settings_of(rows=1), "gc_rows_threshold"),
-        (settings_of(overdue=HOUR), "timeout_cutoff_epoch_ms"),
-    ],
-)
-def test_three_keys_are_always_there(application: ApplicationRecord, key: str) -> None:
-    """Python fails without one; what is off is null."""
-    body = frame_of(application, datetime(2026, 1, 1, tzinfo=UTC))["body"]
-
-    keys = {"gc_cutoff_epoch_ms", "gc_rows_threshold", "timeout_cutoff_epoch_ms"}
-    assert keys <= body.keys()
-    assert {k for k in keys if body[k] is not None} == {key}
-
-
-@pytest.mark.parametrize(
-    "application",
-    [settings_of(), settings_of(age=timedelta(0), rows=0, overdue=timedelta(0))],
-)
-def test_nothing_is_sent_when_all_is_off(application: ApplicationRecord) -> None:
-    """Zero is off like null: "keep nothing" is never meant."""
-    assert make_request(application, datetime(2026, 1, 1, tzinfo=UTC)) is None
-
-
-# --- who gets it, and when -----------------------------------------------------------
-
-
-class Room:
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.retention = Retention(
-            store=stage.store,
-            audit=stage.audit,
-            dispatcher=stage.dispatcher,
-            peers=stage.peers,
-            settings=make_settings(retention_interval_secs=300),
-            clock=stage.clock,
-            metrics=stage.metrics,
-            jitter=lambda: 0.5,
-        )
-
-    async def set(self, application: ApplicationRecord) -> None:
-        async with self.stage.store.write() as work:
-            if not await work.applications.update(application):
-                await work.applications.insert(application)
-
-    async def dispatch(self) -> None:
-        await self.retention.dispatch_now()
-        await self.stage.settle()
-
-    async def list_entries(self, operation: str) -> list[AuditEntry]:
-        async with self.stage.store.read() as work:
-            records = await work.audit.list_entries(
-                ORGANIZATION, operation=operation, limit=100
-            )
-        return [record.entry for record in records]
-
-
-@pytest.fixture
-async def room(database: Database, clock: FakeClock) -> Any:
-    async with Stage(database, clock) as stage:
-        room = Room(stage)
-        await room.set(settings_of(age=HOUR))
-        yield room
+async def has_requests(peer: Any, number: int) -> bool:
+    return len(peer.asked(RetentionRequest)) >= number
 
 
 @on_sqlite
@@ -385,71 +240,3 @@ async def test_failure_that_could_not_be_told_is_told_later(room: Room) -> None:
     await room.dispatch()
 
     assert len(await room.list_entries("retention.fail")) == 1
-
-
-# --- two applications on one database ------------------------------------------------
-
-
-@on_sqlite
-async def test_shared_database_is_told_once(room: Room) -> None:
-    """A connected executor of the other application owns workflows seen from here."""
-    await room.set(settings_of(BLOG))
-    peer = room.stage.connect("peer")
-    room.stage.connect("blogger", application=BLOG)
-    rows = (summary("w-1", ExecutorId("blogger")),)
-    peer.on(ListWorkflowsRequest, replying(rows))
-
-    for _ in range(3):
-        await room.dispatch()
-
-    [entry] = await room.list_entries("retention.shared_database")
-    assert entry.details["application_name"] == "shop"
-    assert entry.details["shared_with"] == "blog"
-    assert len(peer.asked(ListWorkflowsRequest)) == 1
-
-
-@on_sqlite
-async def test_databases_of_their_own_are_not_told(room: Room) -> None:
-    """No row of the other application's executors, no warning."""
-    await room.set(settings_of(BLOG))
-    peer = room.stage.connect("peer")
-    room.stage.connect("blogger", application=BLOG)
-
-    for _ in range(3):
-        await room.dispatch()
-
-    assert await room.list_entries("retention.shared_database") == []
-    assert peer.asked(ListWorkflowsRequest)[0] == ListWorkflowsRequest(
-        (ExecutorId("blogger"),), (), (), 1, BLOG.name
-    )
-
-
-@on_sqlite
-async def test_neighbours_are_not_sought_where_retention_keeps_to_itself(
-    room: Room,
-) -> None:
-    """These SDKs delete history of their own application only."""
-    await room.set(settings_of(BLOG))
-    peer = room.stage.connect("peer", V1, sdk=OLD_PYTHON)
-    room.stage.connect("blogger", application=BLOG)
-
-    await room.dispatch()
-
-    assert peer.asked(ListWorkflowsRequest) == []
-
-
-@on_sqlite
-async def test_failing_search_for_neighbours_is_no_failure(room: Room) -> None:
-    """It is a courtesy."""
-    await room.set(settings_of(BLOG))
-    peer = room.stage.connect("peer")
-    room.stage.connect("blogger", application=BLOG)
-    peer.on(ListWorkflowsRequest, lost("peer", delivered=True))
-
-    await room.dispatch()
-
-    assert await room.list_entries("retention.fail") == []
-
-
-async def has_requests(peer: Any, number: int) -> bool:
-    return len(peer.asked(RetentionRequest)) >= number
