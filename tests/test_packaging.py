@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from relay import __version__
-from tests.acceptance.processes import free_port
+from tests.ports import ReservedPort
 from tests.serving import CLOCK
 
 pytestmark = pytest.mark.acceptance
@@ -98,11 +99,17 @@ def test_commands_of_an_installed_wheel_work(installed: Path, tmp_path: Path) ->
     assert "paths" in json.loads(_run(*python, "openapi", cwd=tmp_path))
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that nobody takes from a server that is about to listen on it."""
+    with ReservedPort() as port:
+        yield port.number
+
+
 async def test_a_server_of_an_installed_wheel_answers(
-    installed: Path, tmp_path: Path
+    installed: Path, tmp_path: Path, port: int
 ) -> None:
     """`relay serve` migrates, listens and is ready."""
-    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(str(installed / "python"), "-m", "relay", "serve", "--port", str(port)),
         cwd=tmp_path,

@@ -8,7 +8,6 @@ id when the test ends, and every wait is bounded and says what it waited for.
 import asyncio
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ import httpx
 
 from relay.clock import SystemClock
 from tests.acceptance.environments import Sdk, command_of
+from tests.ports import ReservedPort
 
 CLOCK = SystemClock()
 T = TypeVar("T")
@@ -71,6 +71,16 @@ class Process:
         """SIGTERM, and wait until it is gone."""
         await self._signal(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """SIGSTOP: it stands still, and its sockets stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     async def close(self) -> None:
         """End the process if it runs, and free what we hold for it."""
         await self.kill()
@@ -107,7 +117,8 @@ class RelayProcess(Process):
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         super().__init__("relay", directory / "relay.log")
         self.directory = directory
-        self.port = free_port()
+        self._reserved = ReservedPort()
+        self.port = self._reserved.number
         self._settings = {"RELAY_DATA_DIR": str(directory / "data"), **environment}
         self.http = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{self.port}", timeout=10, trust_env=False
@@ -136,6 +147,7 @@ class RelayProcess(Process):
     async def close(self) -> None:
         await super().close()
         await self.http.aclose()
+        self._reserved.close()
 
     async def command(self, *words: str) -> str:
         """What `relay …` prints on standard output, beside the running server."""
@@ -183,6 +195,19 @@ class RelayProcess(Process):
         entries: list[dict[str, Any]] = shown.json()
         return entries
 
+    async def count_of(self, operation: str) -> int:
+        """How many audit entries of one kind there are, up to 1,000."""
+        return len(await self.audit(operation=operation, limit="1000"))
+
+    async def wait_for(self, operation: str, *, within: float) -> dict[str, Any]:
+        """Wait for an audit entry of one kind; the first of them."""
+
+        async def look() -> dict[str, Any] | None:
+            entries = await self.audit(operation=operation)
+            return entries[-1] if entries else None
+
+        return await until(f"the audit log tells of {operation}", look, within=within)
+
     async def status_is(
         self, application: str, executor: str, status: str | None, *, within: float
     ) -> None:
@@ -212,7 +237,16 @@ class ExecutorProcess(Process):
         application: str,
         version: str,
         steps: Path,
+        executor_id: str | None = None,
     ) -> Self:
+        """
+        Start it, and return when the SDK has been launched.
+
+        Args:
+            relay: the address to dial.
+            steps: where the steps write down that they run.
+            executor_id: an id of our choice instead of the SDK's; Python only.
+        """
         process = await self._spawn(
             command_of(self.sdk),
             {
@@ -222,6 +256,7 @@ class ExecutorProcess(Process):
                 "CONDUCTOR_URL": relay,
                 "CONDUCTOR_KEY": key,
                 "STEP_LOG": str(steps),
+                "EXECUTOR_ID": executor_id or "",
                 "NO_COLOR": "1",
             },
             with_pipes=True,
@@ -229,6 +264,16 @@ class ExecutorProcess(Process):
         self._facts = process.stdout
         self.executor_id = await self._read_fact("ready", within=60)
         return self
+
+    async def poison(self, workflow: str, *, seconds: float) -> None:
+        """Start a workflow that kills whichever process runs it, after `seconds`."""
+        await self._command(f"poison {workflow} {seconds}")
+        assert await self._read_fact("started", within=30) == workflow
+
+    async def cancel(self, workflow: str) -> None:
+        """Cancel `workflow`, whoever runs it."""
+        await self._command(f"cancel {workflow}")
+        assert await self._read_fact("cancelled", within=30) == workflow
 
     async def begin(self, workflow: str, *, steps: int, seconds: float) -> None:
         """Start a workflow of `steps` steps that take `seconds` each."""
@@ -271,14 +316,6 @@ async def ended_in_reverse(processes: list[Process]) -> AsyncIterator[None]:
     finally:
         for process in reversed(processes):
             await process.close()
-
-
-def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _clean_environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ import psycopg
 
 from tests.acceptance.environments import Sdk
 from tests.acceptance.processes import ExecutorProcess, Process, RelayProcess, until
+from tests.acceptance.proxy import Proxy
 
 QUICK = {
     "RELAY_START_HOLD_SECS": "0",
@@ -17,6 +18,9 @@ QUICK = {
     "RELAY_LOG_FORMAT": "json",
 }
 """Relay with spans that a test can wait for."""
+
+SHARP = {"RELAY_PING_INTERVAL_SECS": "1", "RELAY_PING_WAIT_SECS": "3"}
+"""Silence is noticed within seconds."""
 
 MARKER_KEY = "marker-key-that-must-not-be-written"
 """The key of an executor in local mode, where any will do."""
@@ -86,6 +90,26 @@ class StepLog:
 
         await until(f"{workflow} is in step {step}", look, within=within)
 
+    async def turned(self, workflow: str, *, within: float) -> None:
+        """Wait until `workflow` begins another step: it stays in that for a while."""
+        before = sum(self.count_begun(workflow).values())
+
+        async def look() -> bool:
+            return sum(self.count_begun(workflow).values()) > before
+
+        await until(f"{workflow} begins another step", look, within=within)
+
+    async def ran_on(
+        self, workflow: str, executor: str, *, steps: int = 1, within: float
+    ) -> None:
+        """Wait until `executor` has begun so many steps of `workflow`."""
+
+        async def look() -> bool:
+            begun = self.executors_of("begin", workflow).values()
+            return sum(executor in executors for executors in begun) >= steps
+
+        await until(f"{executor} works on {workflow}", look, within=within)
+
 
 class Stage:
     """Starts the processes of one test; `conftest.stage` ends them."""
@@ -108,25 +132,36 @@ class Stage:
         name: str,
         *,
         relay: RelayProcess | str,
+        through: Proxy | None = None,
         application: str = "loop",
         version: str = "v1",
         key: str = MARKER_KEY,
+        database: str | None = None,
+        executor_id: str | None = None,
     ) -> ExecutorProcess:
         """
         A running executor that Relay sees as HEALTHY.
 
         Two at once on a fresh system database race in the SDK's own migration, so
         they are started one after the other.
+
+        Args:
+            relay: whom to connect to; a mere address is not asked for the status.
+            through: what to dial instead of `relay` itself.
+            database: the system database, unless it is that of the stage.
+            executor_id: its id, unless the SDK is to choose one.
         """
         executor = ExecutorProcess(sdk, self.directory, name)
         self.processes.append(executor)
+        url = relay if isinstance(relay, str) else relay.url
         await executor.start(
-            relay=relay if isinstance(relay, str) else relay.url,
+            relay=url if through is None else through.url,
             key=key,
-            database=self.database.url,
+            database=database or self.database.url,
             application=application,
             version=version,
             steps=self.steps.path,
+            executor_id=executor_id,
         )
         if isinstance(relay, RelayProcess):
             await relay.status_is(

@@ -1,88 +1,105 @@
 """Whom Relay believes alive: idle, cut off for a moment, or while Relay is away."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 
-from tests.acceptance.environments import SDKS, Sdk, skip_without
+from tests.acceptance.companies import Company
+from tests.acceptance.environments import SDKS
+from tests.acceptance.fleet import open_fleet
 from tests.acceptance.processes import CLOCK, until
 from tests.acceptance.proxy import open_proxy
 from tests.acceptance.stage import Stage
+from tests.acceptance.verdicts import each_step_began_once, nobody_died
 
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
-async def test_an_idle_executor_stays_connected(stage: Stage, sdk: Sdk) -> None:
-    """An executor with nothing to do keeps its first socket for over a minute."""
-    skip_without(sdk)
+async def test_idle_executors_stay_connected(stage: Stage, everybody: Company) -> None:
+    """
+    An executor with nothing to do keeps its first socket for over a minute.
+
+    About 75 s.
+    """
     relay = await stage.relay()
-    executor = await stage.executor(sdk, "idle", relay=relay)
+    members = await everybody.enter("idle", relay)
 
     await CLOCK.sleep(timedelta(seconds=66))
 
-    assert await relay.executors("loop") == {executor.executor_id: "HEALTHY"}
-    operations = [entry["operation"] for entry in await relay.audit()]
-    assert operations.count("executor.connect") == 1
-    assert "executor.disconnect" not in operations
+    for name, executor in members.items():
+        assert await relay.executors(name) == {executor.executor_id: "HEALTHY"}
+    assert await relay.count_of("executor.connect") == len(members)
+    assert await relay.count_of("executor.disconnect") == 0
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_a_return_within_the_grace_period_starts_no_recovery(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """Cut in mid-step: DISCONNECTED, then HEALTHY again, and nothing runs twice."""
-    skip_without(sdk)
+    """
+    Cut in mid-step: DISCONNECTED, then HEALTHY again, and nothing runs twice.
+
+    About 30 s.
+    """
     relay = await stage.relay()
     async with open_proxy(relay.port) as proxy:
-        worker = await stage.executor(sdk, "worker", relay=proxy.url)
-        await relay.status_is("loop", worker.executor_id, "HEALTHY", within=15)
-        await stage.executor(sdk, "peer", relay=relay)
-        await relay.configure("loop", executorTimeoutSecs=10)
-        await worker.begin("w", steps=4, seconds=1)
-        await stage.steps.reached("w", 2, within=20)
+        workers = await everybody.enter("worker", relay, through=proxy)
+        await everybody.enter("peer", relay)
+        await everybody.configure(relay, executorTimeoutSecs=10)
+        await everybody.begin(workers, steps=6, seconds=1)
+        await everybody.reached(2, within=20)
 
-        proxy.cut()
+        proxy.reset()
 
-        await stage.succeeded("w", within=30)
-        await relay.status_is("loop", worker.executor_id, "HEALTHY", within=15)
+        await everybody.succeeded(within=30)
+        await everybody.all_are(relay, workers, "HEALTHY", within=15)
         await CLOCK.sleep(timedelta(seconds=11))
-        operations = [entry["operation"] for entry in await relay.audit()]
-        assert "executor.disconnect" in operations
-        assert "executor.reconnect" in operations
-        assert "executor.dead" not in operations
-        assert await relay.recoveries("loop") == []
-        assert set(stage.steps.count_begun("w").values()) == {1}
+        for operation in ("executor.disconnect", "executor.reconnect"):
+            assert await relay.count_of(operation) == len(workers)
+        assert await nobody_died(relay)
+        for name in workers:
+            assert await relay.recoveries(name) == []
+            assert each_step_began_once(stage, name, 6)
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
-@pytest.mark.parametrize("end", ["kill", "terminate"])
-async def test_a_restart_of_relay_makes_nobody_dead(
-    stage: Stage, sdk: Sdk, end: str
+async def test_restarts_of_relay_make_nobody_dead(
+    stage: Stage, everybody: Company, store_settings: Mapping[str, str]
 ) -> None:
-    """Relay killed or stopped and started again: all executors return, none is DEAD."""
-    skip_without(sdk)
-    relay = await stage.relay()
-    worker = await stage.executor(sdk, "worker", relay=relay)
-    peer = await stage.executor(sdk, "peer", relay=relay)
-    await relay.configure("loop", executorTimeoutSecs=1)
-    await worker.begin("w", steps=8, seconds=1)
-    await stage.steps.reached("w", 2, within=20)
+    """
+    Killed and started, stopped and started: all executors return, and 200 at once.
 
-    await (relay.kill() if end == "kill" else relay.terminate())
-    assert relay.exit_code == (-9 if end == "kill" else 0)
-    await CLOCK.sleep(timedelta(seconds=2))
-    await relay.start()
+    About 50 s. All of them dial every second while Relay is away, and the grace of
+    their applications is shorter than it is.
+    """
+    relay = await stage.relay(**store_settings)
+    workers = await everybody.enter("worker", relay)
+    peers = await everybody.enter("peer", relay)
+    async with open_fleet(relay.url, 200) as fleet:
+        await fleet.is_healthy(relay, within=30)
+        await everybody.configure(relay, executorTimeoutSecs=1)
+        await relay.configure("fleet", executorTimeoutSecs=1)
+        await everybody.begin(workers, steps=30, seconds=1)
+        await everybody.reached(2, within=20)
 
-    for executor in (worker, peer):
-        await relay.status_is("loop", executor.executor_id, "HEALTHY", within=15)
-    await stage.succeeded("w", within=30)
-    await CLOCK.sleep(timedelta(seconds=10))
-    assert set((await relay.executors("loop")).values()) == {"HEALTHY"}
-    operations = [entry["operation"] for entry in await relay.audit()]
-    assert "executor.dead" not in operations
-    assert await relay.recoveries("loop") == []
-    assert set(stage.steps.count_begun("w").values()) == {1}
+        for end, exit_code in ((relay.kill, -9), (relay.terminate, 0)):
+            await end()
+            assert relay.exit_code == exit_code
+            await CLOCK.sleep(timedelta(seconds=2))
+            await relay.start()
+
+            for members in (workers, peers):
+                await everybody.all_are(relay, members, "HEALTHY", within=15)
+            await fleet.is_healthy(relay, within=15)
+            # Longer than the grace after a start.
+            await CLOCK.sleep(timedelta(seconds=10))
+
+        await everybody.succeeded(within=30)
+        for name in workers:
+            assert set((await relay.executors(name)).values()) == {"HEALTHY"}
+            assert await relay.recoveries(name) == []
+            assert each_step_began_once(stage, name, 30)
+        assert set((await relay.executors("fleet")).values()) == {"HEALTHY"}
+        assert await nobody_died(relay)
 
 
 async def test_an_executor_that_died_while_relay_was_away_is_recovered(
@@ -109,7 +126,11 @@ async def test_an_executor_that_died_while_relay_was_away_is_recovered(
 async def test_nothing_is_ordered_within_the_hold_after_a_restart(
     stage: Stage,
 ) -> None:
-    """With the default hold of 30 s a DEAD executor waits for it, and no longer."""
+    """
+    With the default hold of 30 s a DEAD executor waits for it, and no longer.
+
+    About 45 s.
+    """
     sdk = SDKS[0]
     relay = await stage.relay(RELAY_START_HOLD_SECS="", RELAY_FAULT_GRACE_SECS="4")
     victim = await stage.executor(sdk, "victim", relay=relay)
@@ -133,19 +154,22 @@ async def test_nothing_is_ordered_within_the_hold_after_a_restart(
     await stage.succeeded("w", within=30)
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_a_patch_of_the_timeout_moves_an_open_deadline(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """A shorter executorTimeoutSecs applies to who is DISCONNECTED already."""
-    skip_without(sdk)
+    """
+    A shorter executorTimeoutSecs applies to who is DISCONNECTED already.
+
+    About 15 s.
+    """
     relay = await stage.relay()
-    victim = await stage.executor(sdk, "victim", relay=relay)
-    await stage.executor(sdk, "peer", relay=relay)
-    await relay.configure("loop", executorTimeoutSecs=3600)
-    await victim.kill()
-    await relay.status_is("loop", victim.executor_id, "DISCONNECTED", within=10)
+    victims = await everybody.enter("victim", relay)
+    await everybody.enter("peer", relay)
+    await everybody.configure(relay, executorTimeoutSecs=3600)
+    for victim in victims.values():
+        await victim.kill()
+    await everybody.all_are(relay, victims, "DISCONNECTED", within=10)
 
-    await relay.configure("loop", executorTimeoutSecs=1)
+    await everybody.configure(relay, executorTimeoutSecs=1)
 
-    await relay.status_is("loop", victim.executor_id, None, within=20)
+    await everybody.all_are(relay, victims, None, within=20)

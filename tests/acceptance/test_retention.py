@@ -2,49 +2,58 @@
 
 import pytest
 
-from tests.acceptance.environments import SDKS, Sdk, skip_without
+from tests.acceptance.companies import Company
 from tests.acceptance.processes import until
 from tests.acceptance.stage import Stage
 
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_retention_deletes_finished_workflows_only(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """Finished workflows older than gcTimeThresholdMs go; one that runs stays."""
-    skip_without(sdk)
+    """
+    Finished workflows older than gcTimeThresholdMs go; one that runs stays.
+
+    About 15 s.
+    """
     relay = await stage.relay(RELAY_RETENTION_INTERVAL_SECS="2")
-    executor = await stage.executor(sdk, "worker", relay=relay)
-    finished = [f"old{number}" for number in range(3)]
-    for name in finished:
-        await executor.begin(name, steps=1, seconds=0)
-    await stage.succeeded(*finished, within=20)
-    await executor.begin("running", steps=200, seconds=1)
+    workers = await everybody.enter("worker", relay)
+    for name, executor in workers.items():
+        for number in range(3):
+            old = f"{name}-{number}"
+            await executor.begin(old, steps=1, seconds=0)
+            await executor.finish(old, within=20)
+        await executor.begin(name, steps=200, seconds=1)
 
-    await relay.configure("loop", gcTimeThresholdMs=1000)
+    await everybody.configure(relay, gcTimeThresholdMs=1000)
 
-    async def are_gone() -> bool:
-        return set(await stage.database.workflows()) == {"running"}
+    for name in workers:
 
-    await until("the finished workflows are deleted", are_gone, within=30)
-    assert (await stage.database.workflow("running")).status == "PENDING"
+        async def are_gone(name: str = name) -> bool:
+            return set(await everybody.workflows(name)) == {name}
+
+        await until(f"the old workflows of {name} are deleted", are_gone, within=30)
+        assert (await everybody.workflow(name)).status == "PENDING"
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_the_global_timeout_cancels_what_runs_too_long(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """A workflow older than globalTimeoutMs ends CANCELLED."""
-    skip_without(sdk)
+    """
+    A workflow older than globalTimeoutMs ends CANCELLED.
+
+    About 15 s.
+    """
     relay = await stage.relay(RELAY_RETENTION_INTERVAL_SECS="2")
-    executor = await stage.executor(sdk, "worker", relay=relay)
-    await executor.begin("running", steps=200, seconds=1)
+    workers = await everybody.enter("worker", relay)
+    await everybody.begin(workers, steps=200, seconds=1)
 
-    await relay.configure("loop", globalTimeoutMs=2000)
+    await everybody.configure(relay, globalTimeoutMs=2000)
 
-    async def is_cancelled() -> bool:
-        return (await stage.database.workflow("running")).status == "CANCELLED"
+    for name in workers:
 
-    await until("the workflow is cancelled", is_cancelled, within=30)
+        async def is_cancelled(name: str = name) -> bool:
+            return (await everybody.workflow(name)).status == "CANCELLED"
+
+        await until(f"the workflow of {name} is cancelled", is_cancelled, within=30)

@@ -2,66 +2,78 @@
 
 import pytest
 
-from tests.acceptance.environments import SDKS, Sdk, skip_without
+from tests.acceptance.companies import Company
 from tests.acceptance.processes import RelayProcess, until
 from tests.acceptance.stage import Stage
 
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_work_of_a_version_nobody_runs_is_stranded_until_one_joins(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """Only v2 lives: work of v1 stays PENDING and STRANDED; v1 joins: SUCCESS."""
-    skip_without(sdk)
+    """
+    Only v2 lives: work of v1 stays PENDING and STRANDED; v1 joins: SUCCESS.
+
+    About 25 s.
+    """
     relay = await stage.relay()
-    victim = await stage.executor(sdk, "victim", relay=relay, version="v1")
-    await stage.executor(sdk, "other", relay=relay, version="v2")
-    await relay.configure("loop", executorTimeoutSecs=1)
-    await victim.begin("w", steps=4, seconds=1)
-    await stage.steps.reached("w", 2, within=20)
+    victims = await everybody.enter("victim", relay, version="v1")
+    await everybody.enter("other", relay, version="v2")
+    await everybody.configure(relay, executorTimeoutSecs=1)
+    await everybody.begin(victims, steps=6, seconds=1)
+    await everybody.reached(2, within=20)
 
-    await victim.kill()
+    for victim in victims.values():
+        await victim.kill()
 
-    await _state_is(relay, "STRANDED", within=40)
-    stranded = await stage.database.workflow("w")
-    assert stranded.status == "PENDING"
-    assert stranded.executor_id == victim.executor_id
-    assert (await relay.executors("loop"))[victim.executor_id] == "DEAD"
+    for name, victim in victims.items():
+        await _state_is(relay, name, "STRANDED", within=40)
+        stranded = await everybody.workflow(name)
+        assert (stranded.status, stranded.executor_id) == (
+            "PENDING",
+            victim.executor_id,
+        ), name
+        assert (await relay.executors(name))[victim.executor_id] == "DEAD"
 
-    heir = await stage.executor(sdk, "heir", relay=relay, version="v1")
+    heirs = await everybody.enter("heir", relay, version="v1")
 
-    await stage.succeeded("w", within=60)
-    await relay.status_is("loop", victim.executor_id, None, within=20)
-    await _state_is(relay, "DONE", within=20)
-    assert stage.steps.executors_of("begin", "w")[4] == [heir.executor_id]
+    await everybody.succeeded(within=60)
+    await everybody.all_are(relay, victims, None, within=20)
+    for name, heir in heirs.items():
+        await _state_is(relay, name, "DONE", within=20)
+        assert stage.steps.executors_of("begin", name)[6] == [heir.executor_id], name
 
 
-@pytest.mark.parametrize("sdk", SDKS, ids=str)
 async def test_a_dead_executor_of_an_old_version_without_work_is_forgotten(
-    stage: Stage, sdk: Sdk
+    stage: Stage, everybody: Company
 ) -> None:
-    """Nothing pending: the record goes, although nobody of that version lives."""
-    skip_without(sdk)
+    """
+    Nothing pending: the record goes, although nobody of that version lives.
+
+    About 15 s.
+    """
     relay = await stage.relay()
-    victim = await stage.executor(sdk, "victim", relay=relay, version="v1")
-    other = await stage.executor(sdk, "other", relay=relay, version="v2")
-    await relay.configure("loop", executorTimeoutSecs=1)
+    victims = await everybody.enter("victim", relay, version="v1")
+    others = await everybody.enter("other", relay, version="v2")
+    await everybody.configure(relay, executorTimeoutSecs=1)
 
-    await victim.kill()
+    for victim in victims.values():
+        await victim.kill()
 
-    await relay.status_is("loop", victim.executor_id, None, within=30)
-    assert await relay.executors("loop") == {other.executor_id: "HEALTHY"}
-    await _state_is(relay, "DONE", within=10)
-    operations = [entry["operation"] for entry in await relay.audit()]
-    assert "executor.delete" in operations
-    assert "recovery.order" not in operations
+    await everybody.all_are(relay, victims, None, within=30)
+    for name, other in others.items():
+        assert await relay.executors(name) == {other.executor_id: "HEALTHY"}
+        await _state_is(relay, name, "DONE", within=10)
+    assert await relay.count_of("executor.delete") == len(victims)
+    assert await relay.count_of("recovery.order") == 0
 
 
-async def _state_is(relay: RelayProcess, state: str, *, within: float) -> None:
+async def _state_is(
+    relay: RelayProcess, application: str, state: str, *, within: float
+) -> None:
     async def look() -> bool:
-        rows = await relay.recoveries("loop")
+        rows = await relay.recoveries(application)
         return [row["state"] for row in rows] == [state]
 
-    await until(f"the only recovery is {state}", look, within=within)
+    await until(f"the only recovery of {application} is {state}", look, within=within)
