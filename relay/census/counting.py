@@ -23,9 +23,9 @@ from relay.errors import (
 from relay.ids import ApplicationId, ApplicationRef, ExecutorId, ExecutorRef
 from relay.protocol.aggregates import GetWorkflowAggregatesRequest, PendingCount
 from relay.protocol.messages import (
-    IDENTITY_LIMIT_CHARS,
     ListWorkflowsRequest,
     WorkflowStatus,
+    is_identity,
 )
 from relay.records import AuditStatus, CensusRecord, Owner, OwnerKind
 from relay.recovery.ports import Agreement
@@ -41,6 +41,9 @@ TOMBSTONE_AGE: Final = timedelta(days=30)
 
 SHOWN_OWNERS: Final = 1000
 """Kept of an application, those with the most work; a stranger may invent millions."""
+
+MOST_COUNTED: Final = 10**9
+"""Workflows of one owner; sums of what a stranger may claim still fit a column."""
 
 LISTED: Final = 100
 """Workflows that are looked at where the SDK cannot count: the oldest."""
@@ -252,9 +255,9 @@ class Census:
         for each in count.counts:
             if each.executor_id is None or each.app_version is None:
                 ownerless += each.count
-            elif _is_nameable(each.executor_id) and _is_nameable(each.app_version):
+            elif is_identity(each.executor_id) and is_identity(each.app_version):
                 owner = Owner(each.executor_id, each.app_version)
-                held[owner] = held.get(owner, 0) + each.count
+                held[owner] = min(held.get(owner, 0) + each.count, MOST_COUNTED)
         if ownerless and application.id not in self._ownerless:
             # Nobody can be asked to recover them; SDKs do not leave such rows behind.
             self._ownerless.add(application.id)
@@ -309,8 +312,3 @@ class Census:
                 purged = await work.tombstones.purge(
                     work.now - TOMBSTONE_AGE, _PURGED_AT_ONCE
                 )
-
-
-def _is_nameable(text: str) -> bool:
-    """Whether an executor could have introduced itself like this."""
-    return len(text) <= IDENTITY_LIMIT_CHARS

@@ -155,7 +155,8 @@ class Disputes:
                         since=dispute.since,
                     ),
                 )
-        del self._known[application.id]
+        # The application may have been deleted meanwhile.
+        self._known.pop(application.id, None)
         self._written.pop(application.id, None)
         self._count()
 

@@ -81,6 +81,9 @@ class Hub:
 
         Args:
             make_protocol: called for each socket that is let in.
+
+        Raises:
+            OSError: somebody else listens there.
         """
         lobby = Lobby(
             listeners,

@@ -98,13 +98,19 @@ class Lobby:
         return len(self._waiting)
 
     def open(self) -> None:
-        """Listen from now on."""
+        """
+        Listen from now on.
+
+        Raises:
+            OSError: somebody else listens there; nothing was begun.
+        """
+        for listener in self._listeners:
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
         self._turnstile.watch(self._fill_soon)
         self._tasks.spawn(self._silent.run(), name="silent")
         self._tasks.spawn(self._waiting.run(), name="waiting")
         for listener in self._listeners:
-            listener.setblocking(False)
-            listener.listen(BACKLOG)
             self._resume(listener)
 
     async def close(self) -> None:

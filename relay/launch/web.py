@@ -20,6 +20,7 @@ from typing import Any
 
 import uvicorn
 
+from relay.errors import SettingsError
 from relay.hub.hub import Hub
 from relay.hub.lobby import Lobby
 from relay.hub.socket import RelayWebSocketProtocol
@@ -65,10 +66,24 @@ class WebServer(uvicorn.Server):
     lobby: Lobby
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the application, and listen on `sockets`, which are bound."""
+        """
+        Open the application, and listen on `sockets`, which are bound.
+
+        Raises:
+            SettingsError: another process bound the address too, and listens on it; the
+                application is closed again.
+        """
         await super().startup([])
         hub: Hub = self.lifespan.state["hub"]
-        self.lobby = hub.open_lobby(sockets or [], self._make_protocol)
+        bound = sockets or []
+        try:
+            self.lobby = hub.open_lobby(bound, self._make_protocol)
+        except OSError as error:
+            await self.lifespan.shutdown()
+            places = ", ".join("{}:{}".format(*each.getsockname()) for each in bound)
+            raise SettingsError(
+                f"cannot listen on {places}: {error.strerror or error}"
+            ) from None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop; ten seconds at the most, if the database answers."""

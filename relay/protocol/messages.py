@@ -28,6 +28,9 @@ from relay.protocol.sanitising import (
 IDENTITY_LIMIT_CHARS = 512
 """Characters of each text with which an executor describes itself."""
 
+IDENTITY_LIMIT_BYTES = 1024
+"""Of an id or a version in UTF-8: an index of PostgreSQL holds two and little more."""
+
 LISTED_ROW_LIMIT_BYTES = 16 * 1024
 """
 What one workflow without its payloads may take, on average, in a listing.
@@ -120,9 +123,19 @@ def _read_identity(value: object, what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | None):
         raise FrameError(f"the {what} is no text")
     text = read_text(value) or ""
-    if len(text) > IDENTITY_LIMIT_CHARS:
-        raise FrameError(f"the {what} is longer than {IDENTITY_LIMIT_CHARS} characters")
+    if not is_identity(text):
+        raise FrameError(
+            f"the {what} is longer than {IDENTITY_LIMIT_CHARS} characters or"
+            f" {IDENTITY_LIMIT_BYTES} bytes"
+        )
     return text
+
+
+def is_identity(text: str) -> bool:
+    """Whether an executor or its version can be called so."""
+    return (
+        len(text) <= IDENTITY_LIMIT_CHARS and len(text.encode()) <= IDENTITY_LIMIT_BYTES
+    )
 
 
 def _read_label(value: object) -> str | None:

@@ -35,6 +35,9 @@ SPACINGS = (timedelta(minutes=1), timedelta(minutes=2), timedelta(minutes=5))
 COUNTED_FOR = timedelta(days=1)
 """How long a counter is kept after its last loss."""
 
+COUNTED_ID_BYTES = 2048
+"""Of a workflow's id in UTF-8: no index of PostgreSQL holds much more than that."""
+
 Counters = Mapping[WorkflowId, WorkflowLossRecord]
 
 
@@ -45,6 +48,7 @@ def count_loss(
     The counters of the workflows pending in `record`, its own loss included.
 
     Counting the same loss again changes nothing, so a question may be repeated.
+    Workflows with endless ids are not counted.
 
     Args:
         names: workflow id to name, as far as the executors told them.
@@ -65,6 +69,7 @@ def count_loss(
             handed_on_at=None,
         )
         for id_ in record.pending_ids
+        if len(id_.encode()) <= COUNTED_ID_BYTES
     }
 
 

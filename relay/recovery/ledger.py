@@ -16,6 +16,7 @@ from relay.ids import (
     new_id,
 )
 from relay.liveness.states import ExecutorStatus
+from relay.protocol.messages import IDENTITY_LIMIT_BYTES, is_identity
 from relay.records import (
     OPEN_STATES,
     AuditEntry,
@@ -366,6 +367,10 @@ def _check_identity(location: str, text: str) -> None:
             location, f"must have at most {IDENTITY_LIMIT_CHARS} characters"
         )
     _check_printable(location, text)
+    if not is_identity(text):
+        raise InvalidInputError(
+            location, f"must have at most {IDENTITY_LIMIT_BYTES} bytes"
+        )
 
 
 def _check_printable(location: str, text: str) -> None:

@@ -86,6 +86,9 @@ class Together(Generic[_Row, _Result]):
 
     While one transaction is under way the next rows gather, and are then written in
     one. That costs nobody any time: on SQLite they would have to queue anyway.
+
+    What two tasks have to write to one row is written in two transactions: one of them
+    has lost the row, and whose writing counted could not be told within one.
     """
 
     def __init__(self, clock: Clock, write: _WriteMany[_Row, _Result]) -> None:
@@ -104,22 +107,33 @@ class Together(Generic[_Row, _Result]):
         """What became of rows that belong together; missing are those changed."""
         own: _Waiting[_Row, _Result] = _Waiting(rows)
         self._waiting.append(own)
-        async with self._turn:
-            # Those who wait for their turn are served in the order of their coming.
-            while own.results is None:
-                await self._write_some()
+        try:
+            async with self._turn:
+                # Those who wait for their turn are served in the order of their coming.
+                while own.results is None:
+                    await self._write_some()
+        finally:
+            # Nobody would look after what a cancelled task has begun.
+            if own.results is None and own in self._waiting:
+                self._waiting.remove(own)
         return own.results
 
     async def _write_some(self) -> None:
         batch = [self._waiting.popleft()]
-        number = len(batch[0].rows)
+        ids = set(batch[0].rows)
         while self._waiting:
-            number += len(self._waiting[0].rows)
-            if number > WRITTEN_AT_ONCE:
+            more = self._waiting[0].rows.keys()
+            if len(ids) + len(more) > WRITTEN_AT_ONCE or not ids.isdisjoint(more):
                 break
+            ids |= more
             batch.append(self._waiting.popleft())
         rows = [row for waiting in batch for row in waiting.rows.values()]
-        results = await written_together(self._clock, rows, self._write_many)
+        try:
+            results = await written_together(self._clock, rows, self._write_many)
+        except BaseException:
+            # We are being ended, the others perhaps not.
+            self._waiting.extendleft(reversed(batch))
+            raise
         for waiting in batch:
             waiting.results = {
                 id_: results[id_] for id_ in waiting.rows if id_ in results

@@ -126,7 +126,8 @@ class UnknownOwnerRepository:
         result = await self._transaction.execute(
             delete(unknown_owner).where(
                 unknown_owner.c.application_id == application_id,
-                unknown_owner.c.last_seen_at < self._transaction.now,
+                # Not "before": the clock may have been set back since.
+                unknown_owner.c.last_seen_at != self._transaction.now,
             )
         )
         return result.rowcount

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from relay.census.comparison import EMPTY_PAUSE, LOOK_INTERVAL
+from relay.census.disputes import Disputes
 from relay.errors import ExecutorFailedError
 from relay.ids import ApplicationId, ExecutorId
 from relay.liveness.states import ExecutorStatus
@@ -282,6 +283,22 @@ async def test_it_ends_when_the_one_who_was_wrong_has_left(town: Town) -> None:
     assert town.metrics.registry.get_sample_value("relay_disputed_applications") == 0
     town.start()
     await town.reach(recovery, RecoveryState.DONE)
+
+
+async def test_its_end_and_that_of_its_application_may_come_together(
+    town: Town,
+) -> None:
+    """Whoever is second finds nothing to forget, and that is no defect."""
+    disputes = Disputes(
+        store=town.store, audit=town.audit, peers=town.peers, metrics=town.metrics
+    )
+    here = {ExecutorId("a"): 0, ExecutorId("b"): 1}
+    disputes.seat(SHOP.id, here, now=town.clock.now())
+    town.store.on_next_commit = lambda: disputes.keep(())
+
+    assert await disputes.review(SHOP)
+
+    assert SHOP.id not in disputes
 
 
 async def test_it_lasts_while_the_one_who_left_may_return(town: Town) -> None:

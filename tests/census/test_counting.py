@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from relay.census.counting import SHOWN_OWNERS, TOMBSTONE_AGE
+from relay.census.counting import MOST_COUNTED, SHOWN_OWNERS, TOMBSTONE_AGE
 from relay.census.policy import REOPEN_PAUSE
 from relay.ids import AppVersion, ExecutorId
 from relay.liveness.states import ExecutorStatus
@@ -343,9 +343,31 @@ async def test_owners_whom_no_executor_can_be_are_left_out(town: Town) -> None:
     peer = await town.join("peer")
     long = PendingCount(ExecutorId("x" * 513), V1, 1)
     other = PendingCount(ExecutorId("x"), AppVersion("v" * 513), 1)
-    peer.on(GetWorkflowAggregatesRequest, replying((long, other)))
+    wide = PendingCount(ExecutorId("\N{OLD PERSIAN SIGN A}" * 512), V1, 1)
+    peer.on(GetWorkflowAggregatesRequest, replying((long, other, wide)))
 
     assert shown(await town.take_census()) == []
+
+
+async def test_counts_that_cannot_be_are_cut_to_what_can_be_added_up(
+    town: Town,
+) -> None:
+    """Two of the largest would fit into no column, and no census would be taken."""
+    peer = await town.join("peer")
+    absurd = [PendingCount(ExecutorId(name), V1, 2**63 - 1) for name in ("x", "y")]
+    peer.on(GetWorkflowAggregatesRequest, replying(tuple(absurd)))
+
+    report = await town.take_census()
+
+    assert [owner.pending_count for owner in report.owners] == [MOST_COUNTED] * 2
+    assert report.census is not None
+    assert report.census.pending_count == 2 * MOST_COUNTED
+    assert (
+        town.metrics.registry.get_sample_value(
+            "relay_unattended_workflows", {"kind": OwnerKind.UNKNOWN.value}
+        )
+        == 2 * MOST_COUNTED
+    )
 
 
 async def test_work_that_nobody_owns_is_told_once_and_left(town: Town) -> None:

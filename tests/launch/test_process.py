@@ -3,13 +3,17 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from relay.errors import SettingsError
+from relay.launch import Application, WebServer, bind, configure
 from relay.liveness.states import ExecutorStatus
-from relay.server import open_offline
-from relay.settings import load_settings
+from relay.server import open_offline, open_server
+from relay.settings import RelaySettings, load_settings
 from relay.testing.executor import FakeExecutor
+from relay_api.app import create_app
 from tests.launch.processes import read_until, relay_serve
 from tests.ports import ReservedPort
 from tests.rivals import rival_for_the_lock
@@ -112,3 +116,22 @@ async def test_a_start_that_cannot_succeed_ends_with_one_message(
     assert second.returncode == 1
     assert complaints.startswith(b"relay: another Relay server")
     assert len(complaints.splitlines()) == 1
+
+
+async def test_an_address_that_another_process_listens_on_first_is_told(
+    tmp_path: Path,
+) -> None:
+    """Both could bind it as long as nobody listened; its file is free again."""
+    settings = RelaySettings(data_dir=tmp_path)
+    [rival] = bind("127.0.0.1", 0)
+    port = rival.getsockname()[1]
+    [listener] = bind("127.0.0.1", port)
+    web = WebServer(configure(cast(Application, create_app(settings))))
+    with rival, listener:
+        rival.listen()
+
+        with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
+            await web.serve([listener])
+
+    async with open_server(settings) as reopened:
+        assert reopened.hub.connection_count == 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from relay.ids import AppVersion, ExecutorId
 from relay.protocol import FrameError
 from relay.protocol.messages import (
+    IDENTITY_LIMIT_BYTES,
     IDENTITY_LIMIT_CHARS,
     ExecutorInfo,
     ExecutorInfoRequest,
@@ -83,14 +84,19 @@ def test_identity_that_is_no_text_is_refused(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["executor_id", "application_version"])
-def test_identity_is_never_cut(name: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * (IDENTITY_LIMIT_CHARS + 1),
+        "\N{OLD PERSIAN SIGN A}" * (IDENTITY_LIMIT_BYTES // 4 + 1),
+    ],
+)
+def test_identity_is_never_cut(name: str, text: str) -> None:
     """A shortened id or version would name somebody else."""
-    fields = {"executor_id": "e", name: "x" * (IDENTITY_LIMIT_CHARS + 1)}
-
     with pytest.raises(FrameError, match="longer than") as error:
-        read_info(**fields)
+        read_info(**{"executor_id": "e", name: text})
 
-    assert "xx" not in str(error.value)
+    assert text[:2] not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["hostname", "language", "dbos_version"])

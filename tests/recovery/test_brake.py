@@ -213,6 +213,17 @@ def test_a_recovery_by_hand_loses_nobody() -> None:
     assert brake.count_loss(row, {}, known) == known
 
 
+def test_a_workflow_whose_id_fits_into_no_index_is_not_counted(
+    counting: Counting,
+) -> None:
+    """Its row would be refused, and with it the recovery of all that is pending."""
+    endless = WorkflowId("x" * (brake.COUNTED_ID_BYTES + 1))
+
+    counting.lose(0, endless, POISON)
+
+    assert counting.known.keys() == {POISON}
+
+
 def test_names_are_kept_as_far_as_they_were_told() -> None:
     """For the operator, who knows workflows by their names."""
     row = replace(make_recovery(lost_at=at(0)), pending_ids=(POISON, OTHER))

@@ -315,7 +315,7 @@ async def test_unknown_application_has_no_recoveries(ledger: Ledger) -> None:
         await ledger.order(OTHER, ExecutorId("dead"), V1, by=SOMEBODY)
 
 
-@pytest.mark.parametrize("text", ["", " ", "x" * 513, "nul\0"])
+@pytest.mark.parametrize("text", ["", " ", "x" * 513, "\U0001f600" * 257, "nul\0"])
 async def test_order_needs_an_id_and_a_version(ledger: Ledger, text: str) -> None:
     """The location says which is wrong, and no row is made."""
     with pytest.raises(InvalidInputError) as bad_id:

@@ -23,11 +23,14 @@ class Page:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.is_down = False
+        self.is_closed_after_each = False
         self.may_write = asyncio.Event()
         self.may_write.set()
 
     async def write(self, rows: Sequence[str]) -> Mapping[RecoveryId, str]:
         await self.may_write.wait()
+        if self.is_closed_after_each:
+            self.may_write.clear()
         if self.is_down:
             raise StoreUnavailableError("gone")
         self.batches.append(list(rows))
@@ -146,3 +149,65 @@ async def test_rows_are_kept_while_the_store_is_away(
 
     assert await writing == {"a": "a!", "b": "b!"}
     assert page.batches == [["a", "b"]]
+
+
+async def test_the_same_row_is_never_twice_in_a_transaction(
+    page: Page, clock: FakeClock, tasks: TaskSet
+) -> None:
+    """An attempt that has lost its row must not take its successor's write for own."""
+    together = Together(clock, page.write)
+    page.may_write.clear()
+    names = ["first", "row", "other", "row", "last"]
+    writers = [
+        tasks.spawn(together.write(RecoveryId(name), name), name=name) for name in names
+    ]
+    await clock.settle()
+
+    page.may_write.set()
+    await asyncio.gather(*writers)
+
+    assert page.batches == [["first"], ["row", "other"], ["row", "last"]]
+
+
+async def test_what_a_cancelled_writer_had_to_write_is_not_written(
+    page: Page, clock: FakeClock, tasks: TaskSet
+) -> None:
+    """Nobody would look after what it began, such as an order that is never sent."""
+    together = Together(clock, page.write)
+    page.may_write.clear()
+    first, cancelled, last = (
+        tasks.spawn(together.write(RecoveryId(name), name), name=name)
+        for name in ("first", "cancelled", "last")
+    )
+    await clock.settle()
+
+    cancelled.cancel()
+    await clock.settle()
+    page.may_write.set()
+
+    assert [await first, await last] == ["first!", "last!"]
+    assert page.batches == [["first"], ["last"]]
+
+
+async def test_rows_that_a_cancelled_task_was_writing_for_others_are_written(
+    page: Page, clock: FakeClock, tasks: TaskSet
+) -> None:
+    """Whoever comes first writes for all; the others do not depend on its life."""
+    together = Together(clock, page.write)
+    page.is_closed_after_each = True
+    page.may_write.clear()
+    first, leader, last = (
+        tasks.spawn(together.write(RecoveryId(name), name), name=name)
+        for name in ("first", "leader", "last")
+    )
+    await clock.settle()
+    page.may_write.set()
+    assert await first == "first!"
+    await clock.settle()
+
+    leader.cancel()
+    await clock.settle()
+    page.may_write.set()
+
+    assert await last == "last!"
+    assert page.batches == [["first"], ["last"]]

@@ -110,6 +110,19 @@ async def test_what_is_not_seen_any_more_is_forgotten(
         assert len(await work.unknown_owners.list_by_application(OTHER_APP.id)) == 1
 
 
+async def test_what_was_seen_before_the_clock_was_set_back_is_forgotten_too(
+    store: Store, clock: FakeClock
+) -> None:
+    """It seems to have been seen later than everything that is noted now."""
+    await register(store, APP)
+    await note(store, {owner("e1"): (UNKNOWN, 1), owner("e2"): (UNKNOWN, 1)})
+    clock.jump(-MINUTE)
+
+    await note(store, {owner("e2"): (UNKNOWN, 1)})
+
+    assert [record.owner for record in await shown(store)] == [owner("e2")]
+
+
 async def test_a_stranger_that_has_connected_is_not_shown(store: Store) -> None:
     """At once, and not at the next census."""
     await register(store, APP)
