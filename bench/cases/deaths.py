@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from bench.children import CLOCK, FleetProcess, running_fleet
+from bench.probe import probing, stall_figures
 from bench.report import Figure, quantile
 from bench.subject import APPLICATION, Subject, running_relay
 
@@ -29,14 +30,15 @@ async def measure_deaths(directory: Path, count: int) -> list[Figure]:
         await relay.set_timeout(timedelta(hours=1))
         await fleet.ask("start", url=relay.url, count=count, application=APPLICATION)
         await relay.wait_healthy(count, within=LIMIT)
-        silent = await _measure_silence(relay, fleet, range(samples))
-        reset = await _measure_resets(relay, fleet, range(samples, 2 * samples))
-        await fleet.ask("revive", numbers=list(range(2 * samples)))
-        await relay.wait_healthy(count, within=LIMIT)
-        await relay.set_timeout(GRACE)
-        await CLOCK.sleep(START_HOLD)
-        singles = await _measure_singles(relay, fleet, count)
-        ordered, done = await _measure_crowd(relay, fleet, crowd)
+        async with probing(relay.port) as probe:
+            silent = await _measure_silence(relay, fleet, range(samples))
+            reset = await _measure_resets(relay, fleet, range(samples, 2 * samples))
+            await fleet.ask("revive", numbers=list(range(2 * samples)))
+            await relay.wait_healthy(count, within=LIMIT)
+            await relay.set_timeout(GRACE)
+            await CLOCK.sleep(START_HOLD)
+            singles = await _measure_singles(relay, fleet, count)
+            ordered, done = await _measure_crowd(relay, fleet, crowd)
         stall = await relay.read_metric("relay_loop_stall_seconds_max")
     commit = _measure_commits(directory / "floor.db")
     lateness = await _measure_timers()
@@ -77,12 +79,7 @@ async def measure_deaths(directory: Path, count: int) -> list[Figure]:
             value=done,
             unit="s",
         ),
-        Figure(
-            name="longest loop stall during all this",
-            value=stall * 1000,
-            unit="ms",
-            bound=100,
-        ),
+        *stall_figures(probe, stall, "during all this"),
     ]
 
 

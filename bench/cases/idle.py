@@ -13,6 +13,7 @@ from bench.children import (
     running_fleet,
     running_floor,
 )
+from bench.probe import probing, stall_figures
 from bench.report import Figure
 from bench.subject import APPLICATION, running_relay
 
@@ -28,12 +29,13 @@ WINDOW = timedelta(seconds=60)
 async def measure_idle(directory: Path, count: int) -> list[Figure]:
     """Memory and processor time of `count` connected executors that do nothing."""
     async with running_relay(directory / "idle") as relay:
-        kib, percent = await _observe(
-            relay.pid,
-            relay.url,
-            count,
-            lambda number: relay.wait_healthy(number, within=CONNECT_LIMIT),
-        )
+        async with probing(relay.port) as probe:
+            kib, percent = await _observe(
+                relay.pid,
+                relay.url,
+                count,
+                lambda number: relay.wait_healthy(number, within=CONNECT_LIMIT),
+            )
         stall = await relay.read_metric("relay_loop_stall_seconds_max")
         pause = await relay.read_metric("relay_gc_pause_seconds_max")
     async with running_floor("raw_socket") as raw:
@@ -59,12 +61,7 @@ async def measure_idle(directory: Path, count: int) -> list[Figure]:
             floor_is=f"raw, answers only; websockets server {bare_percent:.3g}",
             bound=20,
         ),
-        Figure(
-            name="longest loop stall while they connect and idle",
-            value=stall * 1000,
-            unit="ms",
-            bound=100,
-        ),
+        *stall_figures(probe, stall, "while they connect and idle"),
         Figure(
             name="longest GC pause while they connect and idle",
             value=pause * 1000,

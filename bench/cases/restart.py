@@ -4,54 +4,15 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
-
 from bench.children import CLOCK, FleetProcess, running_fleet, running_floor
-from bench.report import Figure, quantile
+from bench.probe import HealthProbe, stall_figures
+from bench.report import Figure
 from bench.subject import APPLICATION, running_relay
 from relay.tasks import TaskSet
 
 LIMIT = timedelta(minutes=3)
 AFTERWARDS = timedelta(seconds=40)
 """More than the 25 s after which a silent executor is given up."""
-
-KEPT_EVERY = timedelta(milliseconds=20)
-NEW_EVERY = timedelta(milliseconds=250)
-
-
-class HealthProbe:
-    """Asks for `/healthz` all the time, over a kept connection and over new ones."""
-
-    def __init__(self, port: int) -> None:
-        self._base = f"http://127.0.0.1:{port}"
-        self.kept: list[float] = []
-        self.new: list[float] = []
-        self.failures = 0
-
-    async def ask_kept(self) -> None:
-        """Over one connection, until cancelled."""
-        async with httpx.AsyncClient(base_url=self._base, trust_env=False) as client:
-            await client.get("/healthz")
-            while True:
-                await self._ask(client, self.kept)
-                await CLOCK.sleep(KEPT_EVERY)
-
-    async def ask_new(self) -> None:
-        """Over a new connection each time, until cancelled."""
-        while True:
-            async with httpx.AsyncClient(
-                base_url=self._base, trust_env=False, timeout=10
-            ) as client:
-                await self._ask(client, self.new)
-            await CLOCK.sleep(NEW_EVERY)
-
-    async def _ask(self, client: httpx.AsyncClient, spans: list[float]) -> None:
-        began = CLOCK.monotonic()
-        try:
-            (await client.get("/healthz")).raise_for_status()
-        except httpx.HTTPError:
-            self.failures += 1
-        spans.append((CLOCK.monotonic() - began) * 1000)
 
 
 async def measure_restart(directory: Path, count: int) -> list[Figure]:
@@ -92,25 +53,13 @@ async def measure_restart(directory: Path, count: int) -> list[Figure]:
             floor_is="websockets server",
         ),
         Figure(
-            name="/healthz meanwhile, kept connection, slowest",
-            value=max(probe.kept),
-            unit="ms",
-            bound=100,
-            note=f"p99 {quantile(probe.kept, 0.99):.1f} ms of {len(probe.kept)}",
-        ),
-        Figure(
             name="/healthz meanwhile, new connection, slowest",
             value=max(probe.new),
             unit="ms",
             bound=2000,
             note=f"{probe.failures} failed of {len(probe.new) + len(probe.kept)}",
         ),
-        Figure(
-            name="longest loop stall during it",
-            value=stall * 1000,
-            unit="ms",
-            bound=100,
-        ),
+        *stall_figures(probe, stall, "meanwhile"),
         Figure(
             name="spurious DISCONNECTED in the 40 s after it",
             value=spurious,
