@@ -15,9 +15,10 @@ from relay.clock import SystemClock
 from relay.errors import SchemaTooNewError, SettingsError, StoreLockedError
 from relay.ids import ApplicationId, ApplicationRef, AppName, OrgName
 from relay.liveness.states import ExecutorStatus
+from relay.records import RecoveryState
 from relay.registry import SHELL_ACTOR
 from relay.server import open_migrated, open_offline, open_server
-from relay.server.housekeeping import purge_audit, purge_losses
+from relay.server.housekeeping import purge_audit, purge_losses, purge_recoveries
 from relay.server.loops import kept_running
 from relay.settings import AuthMode, RelaySettings, load_settings
 from relay.store import Store
@@ -27,7 +28,14 @@ from relay.testing.work import FakeWork
 from tests.newer_schema import extend_migrations
 from tests.ports import ReservedPort
 from tests.serving import CLOCK, serving
-from tests.store.rows import APP, make_loss, register
+from tests.store.rows import (
+    APP,
+    add_recoveries,
+    make_application,
+    make_loss,
+    make_recovery,
+    register,
+)
 
 HEADER = b"SQLite format 3\0"
 """How an SQLite file begins."""
@@ -246,6 +254,32 @@ async def test_each_organization_keeps_its_audit_entries_as_long_as_its_row_says
 
     assert await _operations_of(store, "brief") == ["executor.delete"]
     assert await _operations_of(store, "long") == ["executor.dead"]
+
+
+async def test_closed_recoveries_are_kept_as_long_as_audit_entries(
+    store: Store, clock: FakeClock
+) -> None:
+    """Each organization's; the open ones stay however old they are."""
+    for name, days in (("brief", 7), ("long", 90)):
+        async with store.write() as work:
+            await work.organizations.ensure(
+                OrgName(name), audit_retention=timedelta(days=days)
+            )
+            await work.applications.insert(make_application(app_of(name)))
+        await add_recoveries(
+            store,
+            make_recovery(f"{name}-done", "e1", app_of(name), state=RecoveryState.DONE),
+            make_recovery(f"{name}-open", "e1", app_of(name)),
+        )
+
+    await clock.advance(timedelta(days=7))
+    assert await purge_recoveries(store) == 0
+    await clock.advance(timedelta(seconds=1))
+    assert await purge_recoveries(store) == 1
+
+    async with store.read() as work:
+        left = await work.recoveries.list_all(states=None, limit=10)
+    assert {record.id for record in left} == {"brief-open", "long-done", "long-open"}
 
 
 async def test_counters_of_the_crash_brake_go_a_day_after_their_last_loss(

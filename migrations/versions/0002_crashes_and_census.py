@@ -14,6 +14,9 @@ _instant = sa.BigInteger().with_variant(sa.DateTime(timezone=True), "postgresql"
 def upgrade() -> None:
     op.add_column("recovery", sa.Column("lost_at", _instant))
     op.add_column("recovery", sa.Column("acknowledged_at", _instant))
+    op.create_index(
+        "ix_recovery_executor", "recovery", ["application_id", "executor_id"]
+    )
     op.add_column("tombstone", sa.Column("reopened_at", _instant))
     op.create_table(
         "workflow_loss",
@@ -89,5 +92,6 @@ def downgrade() -> None:
     op.drop_table("unknown_owner")
     op.drop_table("workflow_loss")
     op.drop_column("tombstone", "reopened_at")
+    op.drop_index("ix_recovery_executor", "recovery")
     op.drop_column("recovery", "acknowledged_at")
     op.drop_column("recovery", "lost_at")

@@ -116,6 +116,7 @@ class Census:
         async with self._store.read() as work:
             applications = [a.ref for a in await work.applications.list_all()]
             asked_at = work.now
+        self._ownerless &= {application.id for application in applications}
         async with TaskSet("census") as tasks:
             running = [
                 tasks.spawn(self._take(application, asked_at), name=application.name)
@@ -287,6 +288,7 @@ class Census:
             # Otherwise those that are missing may be there all the same: further down,
             # or in the other database.
             await work.unknown_owners.forget_unseen(application.id)
+        await work.unknown_owners.forget_beyond(application.id, keep=SHOWN_OWNERS)
         await self._audit.record(
             work,
             *(

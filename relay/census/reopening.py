@@ -57,8 +57,9 @@ async def reopen(
         for id_, row in rows.items()
         if row.ref.key in guarded
     }
+    inserted = await work.recoveries.insert_many(list(records.values()))
+    records = {id_: record for id_, record in records.items() if record.id in inserted}
     if records:
-        await work.recoveries.insert_many(list(records.values()))
         await work.tombstones.mark_reopened(application.id, records)
         await _tell(work, audit, free, records)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from relay.census.counting import SHOWN_OWNERS
 from relay.ids import ApplicationRef
 from relay.records import (
     CensusRecord,
@@ -25,7 +26,7 @@ class CensusReport:
     Attributes:
         census: the last one; `None` as long as nobody has answered one.
         owners: whose pending work nobody will recover by themselves, the longest known
-            first.
+            first; `SHOWN_OWNERS` at most.
         reopened: executors whose record was deleted and who owned work again, the
             latest first.
         dispute: who reads which database, if not all read one.
@@ -61,7 +62,9 @@ async def _report(work: UnitOfWork, application: ApplicationRef) -> CensusReport
     return CensusReport(
         application=application,
         census=await work.censuses.find(application.id),
-        owners=await work.unknown_owners.list_by_application(application.id),
+        owners=await work.unknown_owners.list_by_application(
+            application.id, limit=SHOWN_OWNERS
+        ),
         reopened=await work.tombstones.list_reopened(application.id, limit=_REOPENED),
         dispute=await work.disputes.find(application.id),
     )

@@ -27,6 +27,7 @@ from relay.monitor.flapping import (
 from relay.monitor.news import News
 from relay.monitor.ports import Newcomers, Sockets
 from relay.monitor.rows import (
+    lock_applications,
     wake_recoveries,
     write_executors,
     write_languages,
@@ -117,7 +118,7 @@ class Recorder:
         application_ids = {application_id for application_id, _ in keys}
         async with self._timekeeper.write() as work:
             await self._newcomers.register(work, application_ids)
-            applications = await work.applications.lock_settings(application_ids)
+            applications = await lock_applications(work, news)
             rows = await work.executors.lock(keys)
             recoveries = await work.recoveries.find_open_many(keys)
             drafts: list[Draft] = []

@@ -3,12 +3,34 @@
 from collections.abc import Mapping, Sequence
 
 from relay.errors import ConflictError
+from relay.hub.events import Arrival
 from relay.ids import ApplicationId
 from relay.liveness.effects import OpenRecovery
 from relay.monitor.draft import Draft
+from relay.monitor.news import News
 from relay.records import ApplicationRecord, ExecutorRecord, RecoveryRecord
 from relay.store import UnitOfWork
 from relay.store.executors import Change
+
+
+async def lock_applications(
+    work: UnitOfWork, news: Sequence[News]
+) -> dict[ApplicationId, ApplicationRecord]:
+    """Hold the settings of those that exist, to change them if a language is new."""
+    said = {
+        (each.ref.application.id, each.info.language)
+        for each in news
+        if isinstance(each, Arrival) and each.info.language
+    }
+    known: Mapping[ApplicationId, str | None] = {}
+    if said:
+        known = await work.applications.find_languages({id_ for id_, _ in said})
+    return await work.applications.lock_settings(
+        {each.ref.application.id for each in news},
+        to_change=any(
+            id_ in known and known[id_] != language for id_, language in said
+        ),
+    )
 
 
 async def write_executors(work: UnitOfWork, drafts: Sequence[Draft]) -> None:
@@ -58,7 +80,11 @@ async def write_languages(
     drafts: Sequence[Draft],
     applications: Mapping[ApplicationId, ApplicationRecord],
 ) -> None:
-    """Give each application the language of whoever connected last and said it."""
+    """
+    Give each application the language of whoever connected last and said it.
+
+    `lock_applications` has locked them for that.
+    """
     languages = {
         draft.ref.application.id: draft.after.language
         for draft in drafts

@@ -1,5 +1,6 @@
 """Who may open an executor's socket."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -222,6 +223,9 @@ class Gate:
             await self._breaker.ask(lambda: self._audit_refusal(knock, verdict))
         except StoreUnavailableError:
             self._notes.forget(kind)
+        except asyncio.CancelledError:
+            self._notes.forget(kind)
+            raise
 
     async def _audit_refusal(self, knock: Knock, verdict: _No) -> None:
         details = {"reason": verdict.reason, "status": verdict.refusal.status}

@@ -146,8 +146,8 @@ async def _assemble(
             LOCAL_ORGANIZATION, settings.audit_retention
         )
         known = await work.executors.count_by_status()
-        keys = await work.keys.list_live(LOCAL_ORGANIZATION)
-    if settings.auth is AuthMode.KEYS and not keys:
+        has_keys = await work.keys.has_live(LOCAL_ORGANIZATION)
+    if settings.auth is AuthMode.KEYS and not has_keys:
         logger.warning("no_keys_exist", hint="relay key create operator --admin")
     audit = AuditWriter(metrics)
     hub = Hub(settings=settings, clock=clock, metrics=metrics)

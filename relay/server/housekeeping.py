@@ -21,6 +21,7 @@ async def purge_daily(store: Store, clock: Clock) -> None:
     while True:
         try:
             await purge_audit(store)
+            await purge_recoveries(store)
             await purge_losses(store)
         except StoreUnavailableError as error:
             logger.warning("old_rows_not_purged", reason=error.reason)
@@ -49,6 +50,34 @@ async def purge_audit(store: Store) -> int:
             purged += batch
     if purged:
         logger.info("audit_purged", entries=purged)
+    return purged
+
+
+async def purge_recoveries(store: Store) -> int:
+    """
+    Delete closed recoveries older than their organization keeps audit entries.
+
+    Returns:
+        How many there were.
+
+    Raises:
+        StoreUnavailableError: the database does not answer.
+    """
+    purged = 0
+    async with store.read() as work:
+        organizations = await work.organizations.list_all()
+    for organization in organizations:
+        batch = PURGE_BATCH
+        while batch == PURGE_BATCH:
+            async with store.write() as work:
+                batch = await work.old_recoveries.purge(
+                    organization.name,
+                    work.now - organization.audit_retention,
+                    limit=PURGE_BATCH,
+                )
+            purged += batch
+    if purged:
+        logger.info("recoveries_purged", recoveries=purged)
     return purged
 
 

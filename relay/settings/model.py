@@ -151,7 +151,10 @@ class RelaySettings(BaseSettings):
         description="most of all messages that are still arriving, together, in bytes",
     )
     audit_retention_days: int = Field(
-        default=90, ge=7, le=3650, description="days that audit entries are kept"
+        default=90,
+        ge=7,
+        le=3650,
+        description="days that audit entries and closed recoveries are kept",
     )
     log_format: LogFormat = Field(
         default=LogFormat.CONSOLE,

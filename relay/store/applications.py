@@ -51,8 +51,19 @@ class ApplicationRepository:
     ) -> ApplicationRecord | None:
         return await self._find(application.c.id == application_id)
 
-    async def lock_settings(
+    async def find_languages(
         self, application_ids: Collection[ApplicationId]
+    ) -> dict[ApplicationId, str | None]:
+        """Id to language, of the applications that exist; nothing is locked."""
+        rows = await self._transaction.execute(
+            select(application.c.id, application.c.language).where(
+                application.c.id.in_(application_ids)
+            )
+        )
+        return {row.id: row.language for row in rows}
+
+    async def lock_settings(
+        self, application_ids: Collection[ApplicationId], *, to_change: bool = False
     ) -> dict[ApplicationId, ApplicationRecord]:
         """
         Read the applications that exist and hold their settings until the end.
@@ -60,12 +71,17 @@ class ApplicationRepository:
         Whoever derives a deadline from the timeout needs this: a change of the setting
         comes wholly before, or waits and then moves the deadline too. Take it before
         any row of an executor.
+
+        Args:
+            to_change: nobody else holds them beside this transaction, which is going to
+                write them. Say so now: two that share them and then wait for each other
+                are a deadlock.
         """
         rows = await self._transaction.execute(
             _select_applications()
             .where(application.c.id.in_(application_ids))
             .order_by(application.c.id)
-            .with_for_update(read=True, of=application)
+            .with_for_update(read=not to_change, key_share=to_change, of=application)
         )
         records = [_to_record(row) for row in rows]
         return {record.ref.id: record for record in records}

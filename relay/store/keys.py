@@ -96,6 +96,16 @@ class KeyRepository:
         """The keys of an organization that are not revoked, by name."""
         return await self._list(organization.c.name == organization_name, _IS_LIVE)
 
+    async def has_live(self, organization_name: OrgName) -> bool:
+        """Whether an organization has a key that is not revoked."""
+        result = await self._transaction.execute(
+            select(api_key.c.id)
+            .join(organization)
+            .where(organization.c.name == organization_name, _IS_LIVE)
+            .limit(1)
+        )
+        return result.one_or_none() is not None
+
     async def list_hashed(
         self, *, changed_since: datetime | None
     ) -> Mapping[bytes, KeyRecord]:

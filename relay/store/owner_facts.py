@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import FromClause, String, and_, func, select, union
+from sqlalchemy import FromClause, Select, String, and_, func, select, union
 
 from relay.db import Transaction
 from relay.ids import ApplicationId, ExecutorId
@@ -140,26 +140,15 @@ class OwnerFactRepository:
         owners: Sequence[Owner],
         found: dict[Owner, OwnerFacts],
     ) -> dict[Owner, OwnerFacts]:
-        """Facts about the newest recovery of each."""
+        """Facts about the newest recovery of each, and of each version of it."""
         if not owners:
             return {}
         given = self._given([(executor_id,) for executor_id in _ids_of(owners)])
+        ranked = _newest_first(application_id, given).subquery("ranked")
         rows = await self._transaction.execute(
-            select(
-                recovery.c.executor_id,
-                recovery.c.app_version,
-                recovery.c.state,
-                recovery.c.opened_at,
-                recovery.c.closed_at,
-            )
-            .join(
-                given,
-                and_(
-                    recovery.c.application_id == application_id,
-                    recovery.c.executor_id == given.c.executor_id,
-                ),
-            )
-            .order_by(recovery.c.opened_at, recovery.c.id)
+            select(ranked)
+            .where(ranked.c.place == 1)
+            .order_by(ranked.c.opened_at, ranked.c.id)
         )
         newest: dict[str, Any] = {}
         states: dict[Owner, RecoveryState] = {}
@@ -214,6 +203,28 @@ def _is_open_recovery_of(application_id: ApplicationId, given: FromClause) -> An
         recovery.c.application_id == application_id,
         recovery.c.executor_id == given.c.executor_id,
         recovery.c.closed_at.is_(None),
+    )
+
+
+def _newest_first(application_id: ApplicationId, given: FromClause) -> Select[Any]:
+    """The recoveries of these executors; `place` counts back, version by version."""
+    return select(
+        recovery.c.id,
+        recovery.c.executor_id,
+        recovery.c.app_version,
+        recovery.c.state,
+        recovery.c.opened_at,
+        recovery.c.closed_at,
+        func.row_number()
+        .over(
+            partition_by=(recovery.c.executor_id, recovery.c.app_version),
+            order_by=(recovery.c.opened_at.desc(), recovery.c.id.desc()),
+        )
+        .label("place"),
+    ).where(
+        recovery.c.application_id == application_id,
+        # Not a join: SQLite would read the whole list again for every recovery.
+        recovery.c.executor_id.in_(select(given.c.executor_id)),
     )
 
 

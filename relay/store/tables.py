@@ -183,6 +183,7 @@ recovery = Table(
     ),
     Index("ix_recovery_application", "application_id", "opened_at", "id"),
     Index("ix_recovery_opened", "opened_at", "id"),
+    Index("ix_recovery_executor", "application_id", "executor_id"),
 )
 
 tombstone = Table(

@@ -132,17 +132,46 @@ class UnknownOwnerRepository:
         )
         return result.rowcount
 
+    async def forget_beyond(self, application_id: ApplicationId, *, keep: int) -> int:
+        """
+        Delete all but `keep`; how many it were.
+
+        Those noted in this transaction stay first, then those seen last; among equals
+        those with the most work.
+        """
+        surplus = (
+            select(*_KEY)
+            .where(unknown_owner.c.application_id == application_id)
+            .order_by(
+                # Not by the time alone: the clock may have been set back since.
+                (unknown_owner.c.last_seen_at == self._transaction.now).desc(),
+                unknown_owner.c.last_seen_at.desc(),
+                unknown_owner.c.pending_count.desc(),
+                *_KEY,
+            )
+            .offset(keep)
+        )
+        result = await self._transaction.execute(
+            delete(unknown_owner).where(
+                unknown_owner.c.application_id == application_id,
+                tuple_(*_KEY).in_(surplus),
+            )
+        )
+        return result.rowcount
+
     async def list_by_application(
-        self, application_id: ApplicationId
+        self, application_id: ApplicationId, *, limit: int
     ) -> Sequence[OwnerRecord]:
         """
-        Those of one application, the longest known first.
+        Those of one application, the longest known first, `limit` at most.
 
         Without those who have connected since, or for whom a recovery is open or has
         been verified.
         """
         return await self._list(
-            _select_owners().where(unknown_owner.c.application_id == application_id)
+            _select_owners()
+            .where(unknown_owner.c.application_id == application_id)
+            .limit(limit)
         )
 
     async def count_workflows(self) -> dict[OwnerKind, int]:

@@ -12,6 +12,7 @@ from relay.store.censuses import CensusRepository, DisputeRepository
 from relay.store.deadlines import DeadlineRepository
 from relay.store.executors import ExecutorRepository
 from relay.store.keys import KeyRepository
+from relay.store.old_recoveries import OldRecoveryRepository
 from relay.store.organizations import OrganizationRepository
 from relay.store.owner_facts import OwnerFactRepository
 from relay.store.recoveries import RecoveryRepository
@@ -34,6 +35,7 @@ class UnitOfWork:
         self.executors = ExecutorRepository(transaction)
         self.deadlines = DeadlineRepository(transaction)
         self.recoveries = RecoveryRepository(transaction)
+        self.old_recoveries = OldRecoveryRepository(transaction)
         self.tombstones = TombstoneRepository(transaction)
         self.owner_facts = OwnerFactRepository(transaction)
         self.unknown_owners = UnknownOwnerRepository(transaction)

@@ -338,6 +338,26 @@ async def test_strangers_are_shown_up_to_a_limit(town: Town) -> None:
     assert min(owner.pending_count for owner in report.owners) == 3
 
 
+async def test_strangers_are_bounded_where_nobody_can_tell_that_they_have_gone(
+    town: Town,
+) -> None:
+    """In a dispute those that are missing may be in the other database."""
+    peer = await town.join("peer")
+    town.comparison.is_disputed = lambda application_id: True  # type: ignore[method-assign]  # as if two databases were found
+    for turn in "ab":
+        many = tuple(
+            PendingCount(ExecutorId(f"{turn}{number}"), V1, 1)
+            for number in range(SHOWN_OWNERS)
+        )
+        peer.on(GetWorkflowAggregatesRequest, replying(many))
+        await town.census.take_now()
+        await town.clock.advance(MINUTE)
+
+    report = await town.report()
+    assert len(report.owners) == SHOWN_OWNERS
+    assert {owner.owner.executor_id[0] for owner in report.owners} == {"b"}
+
+
 async def test_owners_whom_no_executor_can_be_are_left_out(town: Town) -> None:
     """Nobody could introduce itself like that, nor be named by an operator."""
     peer = await town.join("peer")
@@ -386,3 +406,19 @@ async def test_work_that_nobody_owns_is_told_once_and_left(town: Town) -> None:
         for line in logs
         if line["event"] == "pending_workflows_without_owner"
     ] == [("pending_workflows_without_owner", 5)]
+
+
+async def test_of_a_deleted_application_nothing_is_remembered(town: Town) -> None:
+    """Registered again, it is told of again."""
+    peer = await town.join("peer")
+    peer.on(GetWorkflowAggregatesRequest, replying((PendingCount(None, V1, 4),)))
+    await town.census.take_now()
+    async with town.store.write() as work:
+        await work.applications.delete(SHOP.id)
+    await town.census.take_now()
+    await town.add_application()
+
+    with capture_logs() as logs:
+        await town.census.take_now()
+
+    assert "pending_workflows_without_owner" in [line["event"] for line in logs]

@@ -118,6 +118,26 @@ async def test_an_executor_that_gets_a_row_in_that_moment_keeps_it(town: Town) -
     assert row.status is ExecutorStatus.HEALTHY
 
 
+async def test_a_recovery_that_another_was_faster_to_open_is_not_told_of(
+    town: Town,
+) -> None:
+    """Between our look at the ledger and our insertion; nothing of ours is written."""
+    async with town.store.write() as work:
+        insert = work.recoveries.insert_many
+
+        async def late(records: object) -> set[object]:
+            await insert([make_recovery(dead_ref("e"))])
+            return await insert(records)  # type: ignore[arg-type, return-value]  # passed on as it came
+
+        work.recoveries.insert_many = late  # type: ignore[method-assign, assignment]  # stands in for another transaction
+        await reopen(work, town.audit, SHOP, [held("e"), held("f")], peers=town.peers)
+
+    found = {r.executor.executor_id: r for r in await town.list_recoveries()}
+    assert found[ExecutorId("e")].id == "r-1"
+    told = await town.list_entries("census.reopen")
+    assert [entry.details["executor_id"] for entry in told] == ["f"]
+
+
 async def test_a_deleted_application_has_no_ledger(town: Town) -> None:
     """It was deleted while its executors were asked."""
     gone = replace(SHOP, id=ApplicationId("app-gone"))

@@ -10,7 +10,7 @@ from relay.ids import ConnectionId
 from relay.liveness.states import ExecutorStatus
 from relay.records import RecoveryState
 from tests.conftest import NEWEST_POSTGRES
-from tests.monitor.scene import APPLICATION, FAULT_GRACE, GRACE, SECOND, Scene
+from tests.monitor.scene import APPLICATION, FAULT_GRACE, GRACE, SECOND, Scene, ref_of
 
 pytestmark = pytest.mark.parametrize(
     "engine_name", [f"postgresql-{NEWEST_POSTGRES}"], indirect=True
@@ -74,3 +74,34 @@ async def test_a_loss_waits_for_a_change_of_the_timeout(scene: Scene) -> None:
             await turn
 
     assert (await scene.row("e1")).dead_after == scene.clock.now() + 5 * SECOND
+
+
+async def test_a_new_language_does_not_meet_an_order_head_on(scene: Scene) -> None:
+    """Whoever holds the settings and goes on to the executor is waited for, first."""
+    scene.connect("e1", "c1", language="python")
+    await scene.turn()
+    scene.connect("e1", "c2", language="go")
+    holds_settings, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def order() -> None:
+        async with scene.database.write() as work:
+            await work.applications.lock_settings({APPLICATION.id})
+            holds_settings.set()
+            await may_go_on.wait()
+            await work.executors.lock([ref_of("e1").key])
+
+    async with scene.background(order()) as ordering:
+        await holds_settings.wait()
+        async with scene.background(scene.turn()) as turn:
+            for _ in range(20):
+                await scene.database.ping()
+            assert not turn.done()
+            may_go_on.set()
+            await ordering
+            await turn
+
+    assert (await scene.row("e1")).language == "go"
+    async with scene.database.read() as work:
+        application = await work.applications.find_by_id(APPLICATION.id)
+    assert application is not None
+    assert application.language == "go"

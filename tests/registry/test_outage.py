@@ -1,5 +1,6 @@
 """Who may open an executor's socket while the store is away, and after."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -278,6 +279,27 @@ async def test_a_refusal_in_an_outage_is_written_down_after_it(
 
 
 # A store that hangs, and one that is asked by thousands.
+
+
+async def test_a_refusal_whose_writing_was_cut_short_is_written_down_later(
+    keyed: Registry, store: FragileStore, clock: FakeClock
+) -> None:
+    """The limit of an admission ends it before the store has answered."""
+    await keyed.catch_up()
+    knock = replace(KNOCK, key="no key at all")
+
+    async with TaskSet("knocks") as tasks:
+        with store.hanging():
+            knocking = tasks.spawn(keyed.admit(knock), name="knock")
+            await clock.settle()
+            assert not knocking.done()
+            knocking.cancel()
+            await asyncio.wait([knocking])
+    assert await operations(keyed, "executor.refuse") == 0
+    await clock.advance(LATER)
+    refused(await keyed.admit(knock), 401)
+
+    assert await operations(keyed, "executor.refuse") == 1
 
 
 async def test_one_knock_waits_for_a_store_that_hangs_and_the_others_do_not(

@@ -132,3 +132,17 @@ async def test_touch_records_the_last_use(store: Store, clock: FakeClock) -> Non
             idle,
             replace(used, last_used_at=START + timedelta(seconds=5)),
         ]
+
+
+async def test_whether_there_is_any_key_is_about_live_ones(store: Store) -> None:
+    """Of that organization."""
+    async with store.write() as work:
+        await work.organizations.ensure(LOCAL)
+        assert not await work.keys.has_live(LOCAL)
+        for name in ("one", "two"):
+            await work.keys.insert(make_key(name), name.encode())
+        assert await work.keys.has_live(LOCAL)
+        assert not await work.keys.has_live(OrgName("another"))
+        for name in ("one", "two"):
+            await work.keys.revoke(LOCAL, KeyName(name))
+        assert not await work.keys.has_live(LOCAL)

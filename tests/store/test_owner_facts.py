@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from relay.db import Database
 from relay.ids import (
     ApplicationRef,
     AppVersion,
@@ -20,6 +21,7 @@ from relay.records import (
     TombstoneRecord,
 )
 from relay.store import Store
+from relay.store.owner_facts import OwnerFactRepository
 from relay.testing.clock import START
 from tests.store.rows import (
     APP,
@@ -212,3 +214,32 @@ async def test_thousands_are_looked_up_at_once(store: Store) -> None:
 
     assert len(found) == 2_500
     assert [o.executor_id for o, facts in found.items() if facts.status] == ["e7"]
+
+
+async def test_a_long_history_is_not_read(store: Store, database: Database) -> None:
+    """One row a version, however often that executor has died."""
+    await register(store, APP)
+    await add_executors(store, make_executor("e1", status=ExecutorStatus.DEAD))
+    await add_recoveries(
+        store,
+        *(
+            ended(f"{number:03}", RecoveryState.DONE, version, opened=number * HOUR)
+            for number in range(50)
+            for version in (f"v{number % 2}",)
+        ),
+    )
+
+    async with database.transaction(write=False) as transaction:
+        rows: list[int] = []
+        execute = transaction.execute
+
+        async def counted(*given: Any) -> Any:
+            result = (await execute(*given)).freeze()
+            rows.append(len(result().all()))
+            return result()
+
+        transaction.execute = counted  # type: ignore[method-assign, assignment]  # counts what comes over the wire
+        facts = await OwnerFactRepository(transaction).find_many(APP.id, [E1])
+
+    assert facts[E1].last_opened_at == START + 49 * HOUR
+    assert max(rows) == 2

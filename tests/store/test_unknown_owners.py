@@ -40,9 +40,9 @@ async def note(
     return news
 
 
-async def shown(store: Store) -> list[OwnerRecord]:
+async def shown(store: Store, limit: int = 10_000) -> list[OwnerRecord]:
     async with store.read() as work:
-        return list(await work.unknown_owners.list_by_application(APP.id))
+        return list(await work.unknown_owners.list_by_application(APP.id, limit=limit))
 
 
 async def test_the_first_sight_is_news_and_stays_dated(
@@ -107,7 +107,8 @@ async def test_what_is_not_seen_any_more_is_forgotten(
 
     assert [record.owner for record in await shown(store)] == [owner("e2")]
     async with store.read() as work:
-        assert len(await work.unknown_owners.list_by_application(OTHER_APP.id)) == 1
+        others = await work.unknown_owners.list_by_application(OTHER_APP.id, limit=10)
+    assert len(others) == 1
 
 
 async def test_what_was_seen_before_the_clock_was_set_back_is_forgotten_too(
@@ -200,3 +201,50 @@ async def test_thousands_are_noted_at_once(store: Store) -> None:
     assert await note(store, many) == set()
 
     assert len(await shown(store)) == 2_500
+
+
+async def test_what_was_seen_last_and_weighs_most_is_kept(
+    store: Store, clock: FakeClock
+) -> None:
+    """Where nothing can be forgotten for not being seen; other applications apart."""
+    await register(store, APP, OTHER_APP)
+    async with store.write() as work:
+        await work.unknown_owners.note(OTHER_APP.id, {owner("e1"): (UNKNOWN, 1)})
+    for seen in (("e1", "e2"), ("e3", "e4"), ("e5", "e6")):
+        await note(
+            store,
+            {owner(e): (UNKNOWN, weight) for weight, e in enumerate(seen, start=1)},
+            forget=False,
+        )
+        await clock.advance(MINUTE)
+
+    async with store.write() as work:
+        assert await work.unknown_owners.forget_beyond(APP.id, keep=3) == 3
+        assert await work.unknown_owners.forget_beyond(APP.id, keep=3) == 0
+
+    assert [r.owner.executor_id for r in await shown(store)] == ["e4", "e5", "e6"]
+    async with store.read() as work:
+        assert await work.unknown_owners.list_by_application(OTHER_APP.id, limit=10)
+
+
+async def test_what_is_seen_now_outlives_what_seems_to_come_from_the_future(
+    store: Store, clock: FakeClock
+) -> None:
+    """The clock was set back since that was written."""
+    await register(store, APP)
+    await note(store, {owner("e1"): (UNKNOWN, 9)})
+    clock.jump(-MINUTE)
+
+    async with store.write() as work:
+        await work.unknown_owners.note(APP.id, {owner("e2"): (UNKNOWN, 1)})
+        await work.unknown_owners.forget_beyond(APP.id, keep=1)
+
+    assert [r.owner.executor_id for r in await shown(store)] == ["e2"]
+
+
+async def test_a_list_has_an_end(store: Store) -> None:
+    """The longest known are in it."""
+    await register(store, APP)
+    await note(store, {owner(f"e{number}"): (UNKNOWN, 1) for number in range(3)})
+
+    assert [r.owner.executor_id for r in await shown(store, limit=2)] == ["e0", "e1"]
