@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -140,12 +140,13 @@ class Hub:
         """
         Whether somebody of that application is on the way in.
 
-        That is from its request to its answer. Whoever still waits in the lobby may be
-        of any application.
+        That is from its request to its answer. Whoever still waits in the lobby, or was
+        let in and its request is not read yet, may be of any application.
         """
         return (
             self.switchboard.handshaking[application.id] > 0
             or self.switchboard.admitting[application.name] > 0
+            or self.switchboard.turnstile.stranger_count > 0
             or (self._lobby is not None and self._lobby.waiting_count > 0)
         )
 
@@ -182,13 +183,16 @@ class Hub:
             reason,
         )
 
-    async def close_key(self, key_id: KeyId, reason: str) -> None:
-        """Close every connection opened with a revoked key; the peers read `reason`."""
+    async def close_keys(self, key_ids: Collection[KeyId], reason: str) -> None:
+        """Close every connection opened with revoked keys; the peers read `reason`."""
+        revoked = frozenset(key_ids)
+        if not revoked:
+            return
         await self._hang_up_all(
             [
                 connection
                 for connection in self._connections.values()
-                if connection.key_id == key_id
+                if connection.key_id in revoked
             ],
             Loss.REVOKED,
             POLICY_VIOLATION,

@@ -164,7 +164,9 @@ class Lobby:
 
         async def resume() -> None:
             await self._clock.sleep(_ACCEPT_PAUSE)
-            self._resume(listener)
+            if listener.fileno() >= 0:
+                # Not closed meanwhile.
+                self._resume(listener)
 
         self._tasks.spawn(resume(), name="resume")
 
@@ -219,7 +221,7 @@ class Lobby:
                 continue
             room -= 1
             protocol = self._make_protocol()
-            self._turnstile.await_peer(protocol)
+            self._turnstile.await_request(protocol)
             self._let_in(arrived, protocol)
         if self._turnstile.room > 0:
             self._fill_soon()

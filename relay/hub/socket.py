@@ -276,10 +276,11 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         self._stage = _Stage.ADMITTING
         # Whatever the peer sends before it knows whether it may stays in the kernel.
         self._transport.pause_reading()
+        self._hub.knocked(self, knock)
         self._hub.tasks.spawn(self._enter(knock, response), name="upgrade")
 
     async def _enter(self, knock: Knock, response: Response) -> None:
-        verdict = await self._hub.admit(knock)
+        verdict = await self._hub.admit(self, knock)
         # No await from here to `greet`: the connection is in the hub's index before
         # anybody can revoke what it was admitted on.
         if self._stage is not _Stage.ADMITTING:

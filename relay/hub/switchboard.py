@@ -67,6 +67,7 @@ class Switchboard:
         self.all_gone.set()
         self.connections: dict[ConnectionId, Connection] = {}
         self.admitting: Counter[str] = Counter()
+        self._knocking: dict[Link, str] = {}
         self.handshaking: Counter[ApplicationId] = Counter()
         self.pulse = Pulse(clock, metrics)
         self.seats = Seats(clock)
@@ -97,6 +98,7 @@ class Switchboard:
         self.unclosed.discard(link)
         self.unfinished.note(link, 0)
         self.turnstile.leave(link)
+        self._end_knock(link)
         self.links.discard(link)
         if not self.links:
             self.all_gone.set()
@@ -106,13 +108,17 @@ class Switchboard:
         self.unclosed.touch(link)
         self.turnstile.leave(link)
 
-    async def admit(self, knock: Knock) -> Admission | Refusal:
-        """Whether an upgrade request may come in."""
+    def knocked(self, link: Link, knock: Knock) -> None:
+        """A socket has said where it wants to go; `admit` is still to come."""
+        self._knocking[link] = knock.app_name
         self.admitting[knock.app_name] += 1
+
+    async def admit(self, link: Link, knock: Knock) -> Admission | Refusal:
+        """Whether an upgrade request may come in."""
         try:
             verdict = await self._admissions.decide(knock, self.gatekeeper)
         finally:
-            _count_down(self.admitting, knock.app_name)
+            self._end_knock(link)
         return STOPPING if self.is_draining else verdict
 
     def accept(self, link: Link, admission: Admission, peer_address: str) -> Connection:
@@ -241,6 +247,11 @@ class Switchboard:
             is_fault=is_fault or loss.is_own_doing or self.pulse.is_doubtful,
         )
         self._tell(lambda listener: listener.lost(departure))
+
+    def _end_knock(self, link: Link) -> None:
+        app_name = self._knocking.pop(link, None)
+        if app_name is not None:
+            _count_down(self.admitting, app_name)
 
     def _tell_arrival(self, connection: Connection) -> None:
         arrival = Arrival(

@@ -29,15 +29,19 @@ class Turnstile:
 
     def __init__(self, clock: Clock) -> None:
         self._ours: set[object] = set()
-        self._theirs: Deadlines[object] = Deadlines(
-            PEER_LIMIT, clock, lambda _, __: self._on_room()
-        )
+        self._theirs: Deadlines[object] = Deadlines(PEER_LIMIT, clock, self._expire)
+        self._strangers: set[object] = set()
         self._on_room: Callable[[], None] = lambda: None
 
     @property
     def room(self) -> int:
         """How many more may come in; negative when places were taken unasked."""
         return PLACES - len(self._ours) - len(self._theirs)
+
+    @property
+    def stranger_count(self) -> int:
+        """How many have a place and have not said which application they are of."""
+        return len(self._strangers)
 
     def watch(self, on_room: Callable[[], None]) -> None:
         """Call `on_room` whenever a place becomes free."""
@@ -48,6 +52,11 @@ class Turnstile:
         self._theirs.discard(ticket)
         self._ours.add(ticket)
 
+    def await_request(self, ticket: object) -> None:
+        """Take a place for `ticket`, whose upgrade request is still to be read."""
+        self._strangers.add(ticket)
+        self.await_peer(ticket)
+
     def await_peer(self, ticket: object) -> None:
         """Take or keep a place for `ticket`, for as long as a prompt peer needs."""
         self._ours.discard(ticket)
@@ -55,6 +64,7 @@ class Turnstile:
 
     def leave(self, ticket: object) -> None:
         """Give the place of `ticket` back, if it has one."""
+        self._strangers.discard(ticket)
         if ticket in self._ours:
             self._ours.discard(ticket)
             self._on_room()
@@ -64,3 +74,8 @@ class Turnstile:
     async def run(self) -> None:
         """End the places of peers that are slow, until cancelled."""
         await self._theirs.run()
+
+    def _expire(self, ticket: object, is_late: bool) -> None:
+        del is_late
+        self._strangers.discard(ticket)
+        self._on_room()

@@ -1,10 +1,8 @@
 """The shell of liveness: one inbox, one writer, three clocks."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from itertools import islice
 
 import structlog
 
@@ -15,6 +13,7 @@ from relay.hub.events import Arrival, Departure
 from relay.ids import ExecutorRef, InstanceId
 from relay.liveness.states import ExecutorStatus
 from relay.monitor.flush import Flusher
+from relay.monitor.inbox import Inbox
 from relay.monitor.news import News, Orphaned
 from relay.monitor.ports import Newcomers, Sockets
 from relay.monitor.recorder import Recorder
@@ -94,7 +93,7 @@ class Monitor:
         self._flusher = Flusher(
             store=store, sockets=hub, clock=clock, instance_id=instance_id
         )
-        self._inbox: deque[News] = deque()
+        self._inbox = Inbox(untouched=BATCH)
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._absence: StoreUnavailableError | None = None
@@ -210,15 +209,14 @@ class Monitor:
             logger.error("last_seen_not_written", reason=error.reason)
 
     def _note(self, news: News) -> None:
-        self._inbox.append(news)
+        self._inbox.put(news)
         self._woken.set()
 
     async def _empty_inbox_once(self) -> None:
-        batch = list(islice(self._inbox, BATCH))
+        batch = self._inbox.list_oldest(BATCH)
         await self._record(batch)
         # Only now: a batch that was not written stays the first.
-        for _ in batch:
-            self._inbox.popleft()
+        self._inbox.drop_oldest(len(batch))
 
     async def _record(self, batch: list[News]) -> None:
         """

@@ -1,9 +1,9 @@
 """One go at one recovery: question, decision, order, question again."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import chain, count, islice
-from typing import Any, Final
+from typing import Final
 
 from relay.clock import Clock
 from relay.dispatch import Peers
@@ -68,30 +68,33 @@ class Attempts:
         self._turns = count()
         self._looks = count()
 
-    def run(self, claim: Claim, *, hold: timedelta) -> Coroutine[Any, Any, None]:
+    def announce(self, claim: Claim) -> None:
         """
-        Bring one claimed row to rest, or to its end.
+        Note that `run` is about to begin: the orders of others wait for its own.
 
-        Of several, call all before the first can run: their orders wait for each other.
-
-        Args:
-            hold: how long no order may be sent yet.
+        Whoever announces an attempt calls `end` after it, also when it never ran.
         """
         self._orders.expect(claim.record)
-        return self._run(claim, hold)
+
+    def end(self, record: RecoveryRecord) -> None:
+        """Note that the attempt at that row is over, if there was one."""
+        self._orders.expect_no_more(record)
 
     async def yield_to_another(self, claim: Claim) -> None:
         """Put a row back because an earlier attempt at its executor still runs."""
         await self._settle(claim.record, policy.hold_busy())
 
-    async def _run(self, claim: Claim, hold: timedelta) -> None:
-        try:
-            if self._peers.is_online(claim.record.executor):
-                await self._settle(claim.record, policy.hold_online())
-            else:
-                await self._pursue(claim, hold)
-        finally:
-            self._orders.expect_no_more(claim.record)
+    async def run(self, claim: Claim, *, hold: timedelta) -> None:
+        """
+        Bring one claimed row to rest, or to its end.
+
+        Args:
+            hold: how long no order may be sent yet.
+        """
+        if self._peers.is_online(claim.record.executor):
+            await self._settle(claim.record, policy.hold_online())
+        else:
+            await self._pursue(claim, hold)
 
     async def _pursue(self, claim: Claim, hold: timedelta) -> None:
         record = claim.record

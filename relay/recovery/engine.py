@@ -165,13 +165,17 @@ class RecoveryEngine:
         else:
             hold = timedelta(seconds=orders_from - self._clock.monotonic())
             work = self._attempts.run(claim, hold=hold)
+            self._attempts.announce(claim)
         task = tasks.spawn(work, name=record.id)
         self._running[task] = record
         self._attempted[record.executor.key] += 1
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        key = self._running.pop(task).executor.key
+        record = self._running.pop(task)
+        # Here, because a task that is cancelled before its first step runs nothing.
+        self._attempts.end(record)
+        key = record.executor.key
         self._attempted[key] -= 1
         if not self._attempted[key]:
             del self._attempted[key]

@@ -163,6 +163,12 @@ class Orders:
             if self._gathering.get(addressee) is batch:
                 self._close(addressee)
             placed = await self._give([record for record, _ in batch.members], order)
+        except Exception as error:
+            # Ours too: it is raised where each waits for its answer.
+            for _, answer in batch.members:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
         except BaseException:
             # We are being ended, and they with us.
             for _, answer in batch.members:

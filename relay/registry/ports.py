@@ -1,5 +1,6 @@
 """What the registry needs of the hub: who is on line, and a way to hang up."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
@@ -46,6 +47,6 @@ class Sockets(Protocol):
         """Close every socket of a deleted application; the peers read `reason`."""
         ...
 
-    async def close_key(self, key_id: KeyId, reason: str) -> None:
-        """Close every socket opened with a revoked key; the peers read `reason`."""
+    async def close_keys(self, key_ids: Collection[KeyId], reason: str) -> None:
+        """Close every socket opened with revoked keys; the peers read `reason`."""
         ...

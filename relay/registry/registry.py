@@ -161,7 +161,7 @@ class Registry:
             NotFoundError: no living key has that name.
         """
         record = await self.keys.revoke(actor, name)
-        await self._hub.close_key(record.id, REVOKED_REASON)
+        await self._hub.close_keys({record.id}, REVOKED_REASON)
 
     async def list_executors(self, application: str) -> Sequence[ExecutorView]:
         """The executors of an application; raises as `Applications.get` does."""
@@ -251,8 +251,8 @@ class Registry:
             )
         for secret_hash, record in changed.items():
             self._memory.learn_key(secret_hash, record)
-            if record.revoked_at is not None:
-                await self._hub.close_key(record.id, REVOKED_REASON)
+        revoked = {record.id for record in changed.values() if record.revoked_at}
+        await self._hub.close_keys(revoked, REVOKED_REASON)
         self._seen_until = now
         while waiting := self.newcomers.list_ids():
             async with self._store.write() as work:

@@ -1,6 +1,6 @@
 """The use-cases without a server: what commands work with, beside a running one."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,5 +97,5 @@ class _NoSockets:
     ) -> None:
         del application_id, reason
 
-    async def close_key(self, key_id: KeyId, reason: str) -> None:
-        del key_id, reason
+    async def close_keys(self, key_ids: Collection[KeyId], reason: str) -> None:
+        del key_ids, reason

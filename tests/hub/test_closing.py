@@ -59,7 +59,7 @@ async def test_revoked_key_loses_its_sockets(bench: Bench) -> None:
     bench.gatekeeper.verdict = Admission(ORDERS, KeyId("key-2"), KeyName("spare"))
     async with await bench.connect(executor_id="e-2"):
         assert ADMITTED.key_id is not None
-        await bench.hub.close_key(ADMITTED.key_id, "the key was revoked")
+        await bench.hub.close_keys({ADMITTED.key_id}, "the key was revoked")
 
         await mine.wait_closed()
         assert mine.close_code == 1008

@@ -161,6 +161,38 @@ async def test_who_waits_may_be_of_any_application(
     assert not bench.hub.is_handshaking(others)
 
 
+async def test_nobody_on_the_way_in_is_overlooked(
+    bench: Bench, clock: FakeClock
+) -> None:
+    """From the line in the lobby to its arrival, in every turn of the loop."""
+    lobby, ref = bench.server.lobby, executor_ref()
+    overlooked: list[int] = []
+
+    async def watch() -> None:
+        turn = 0
+        while not bench.hub.is_online(ref):
+            if not bench.hub.is_handshaking(ref.application):
+                overlooked.append(turn)
+            await clock.sleep(timedelta(0))
+            turn += 1
+
+    # Not through the loop: it stands in the line when the watch begins.
+    bench.gatekeeper.held.clear()
+    async with TaskSet("test") as tasks:
+        dialling = tasks.spawn(
+            FakeExecutor.connect(bench.url, executor_id=ref.executor_id), name="dial"
+        )
+        while not lobby.waiting_count:
+            await clock.sleep(timedelta(0))
+        watching = tasks.spawn(watch(), name="watch")
+        await eventually(lambda: bench.gatekeeper.knocks)
+        bench.gatekeeper.held.set()
+        await watching
+        async with await dialling:
+            assert overlooked == []
+            assert not bench.hub.is_handshaking(ref.application)
+
+
 async def test_http_comes_in_at_once(
     places: int, clients: list[RawClient], bench: Bench
 ) -> None:
@@ -348,6 +380,54 @@ async def test_accept_that_fails_is_left_alone_for_a_moment(
             await clock.advance(SECOND)
             await eventually(lambda: listener.attempts == 2)
         await lobby.close()
+
+
+async def test_closing_forgets_a_listener_that_was_left_alone(
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its moment may be over while the last socket is still being handed over."""
+    metrics = Metrics()
+    may_go_on = asyncio.Event()
+
+    async def be_slow(_: object, arrived: socket.socket) -> None:
+        await may_go_on.wait()
+        arrived.close()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "connect_accepted_socket", be_slow)
+    made: list[asyncio.Protocol] = []
+
+    def make_protocol() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    with Exhausted() as exhausted, socket.socket() as listener:
+        for each in (exhausted, listener):
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in (exhausted, listener)]
+        lobby = Lobby(
+            [exhausted, listener],
+            make_protocol=make_protocol,
+            turnstile=Turnstile(clock),
+            descriptors=Descriptors(Ceilings.below(1024), clock, metrics),
+            clock=clock,
+            metrics=metrics,
+        )
+        lobby.open()
+        async with raw_client(ports[0]), raw_client(ports[1]) as client:
+            await eventually(lambda: exhausted.attempts)
+            client.send(ECHO)
+            await eventually(lambda: made)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(lobby.close())
+                await eventually(lambda: exhausted.fileno() < 0)
+                await clock.advance(SECOND)
+                await clock.settle()
+                may_go_on.set()
+
+    assert exhausted.attempts == 1
+    assert "task_failed" not in caplog.messages
 
 
 async def test_near_the_limit_of_descriptors_executors_are_refused(

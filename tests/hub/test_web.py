@@ -132,6 +132,46 @@ async def test_answer_may_take_its_time(
     assert count(bench, "silent") == 0
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [b"\r\n", b"GET /ec", b"GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+    ids=["line break", "half a request", "whole request"],
+)
+async def test_stray_bytes_do_not_hurry_an_answer(
+    bench: Bench, clock: FakeClock, client: RawClient, desk: Desk, stray: bytes
+) -> None:
+    """A line break after a body, or the next request: both may come too early."""
+    client.send(b"GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await desk.is_asked.wait()
+    client.send(stray)
+    await client.writer.drain()
+    await clock.settle()
+
+    await clock.advance(20 * REQUEST_LIMIT)
+
+    assert count(bench, "silent") == 0
+    desk.may_answer.set()
+    assert (await client.read_head()).startswith(b"HTTP/1.1 200")
+
+
+async def test_unfinished_pipelined_request_is_cut(
+    bench: Bench, clock: FakeClock, client: RawClient, desk: Desk
+) -> None:
+    """Its time begins when the answer before it is given."""
+    client.send(b"GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n" + POST % 10)
+    await desk.is_asked.wait()
+    await clock.advance(2 * REQUEST_LIMIT)
+    desk.may_answer.set()
+    await client.read_head()
+    await clock.advance(REQUEST_LIMIT - 2 * SECOND)
+    assert count(bench, "silent") == 0
+
+    await clock.advance(3 * SECOND)
+
+    await client.read_all()
+    assert count(bench, "silent") == 1
+
+
 async def test_idle_connection_is_left_to_uvicorn(
     bench: Bench, clock: FakeClock, client: RawClient
 ) -> None:

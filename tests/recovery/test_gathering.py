@@ -1,6 +1,9 @@
 """How long an order waits for others, and for whom it does not."""
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,10 @@ from relay.protocol.messages import (
     RecoveryRequest,
 )
 from relay.records import RecoveryState
+from relay.recovery import Ledger
 from relay.recovery.orders import GATHERING
+from relay.registry import SHELL_ACTOR
+from relay.tasks import TaskSet
 from tests.recovery.crowd import (
     bury_all,
     named_in,
@@ -102,3 +108,50 @@ async def test_repeated_order_keeps_nobody_waiting(stage: Stage) -> None:
     await stage.settle()
 
     assert (await stage.find(fresh)).state is DONE
+
+
+async def test_attempt_that_never_ran_keeps_nobody_waiting(
+    stage: Stage, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is cancelled before its first step runs nothing of its own."""
+    peer = stage.connect("peer")
+    never_ran = await stage.bury("never-ran")
+    spawn = TaskSet.spawn
+
+    def spawn_and_cancel(
+        tasks: TaskSet, work: Coroutine[Any, Any, Any], *, name: str
+    ) -> asyncio.Task[Any]:
+        task = spawn(tasks, work, name=name)
+        if name == never_ran:
+            task.cancel()
+        return task
+
+    monkeypatch.setattr(TaskSet, "spawn", spawn_and_cancel)
+    engine = stage.start()
+    await stage.settle()
+    assert peer.requests == []
+    await ledger.abandon(never_ran, "a test", by=SHELL_ACTOR.subject)
+
+    await bury_all(stage, ("d1", "d2"))
+    engine.wake()
+    await stage.settle()
+
+    assert named_in(peer) == [["d1", "d2"]]
+
+
+async def test_defect_is_reported_by_every_attempt_that_it_meets(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that wait for the one that gives the order do not end without a word."""
+    await bury_all(stage)
+    peer = stage.connect("peer")
+
+    async def break_down(_: object) -> object:
+        raise ZeroDivisionError
+
+    peer.on(RecoveryRequest, break_down)
+    stage.start()
+    await stage.settle()
+
+    failed = [each for each in caplog.records if each.message == "task_failed"]
+    assert len(failed) == 4

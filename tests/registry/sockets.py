@@ -1,5 +1,6 @@
 """A hub that only takes notes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,6 +25,8 @@ class RecordingSockets:
     colliding: set[tuple[ApplicationId, ExecutorId]] = field(default_factory=set)
     closed_applications: list[tuple[ApplicationId, str]] = field(default_factory=list)
     closed_keys: list[tuple[KeyId, str]] = field(default_factory=list)
+    passes: int = 0
+    """How often all connections were gone through for revoked keys."""
 
     def find(self, ref: ExecutorRef) -> LiveExecutor | None:
         return self.live.get(ref.key)
@@ -39,5 +42,6 @@ class RecordingSockets:
     ) -> None:
         self.closed_applications.append((application_id, reason))
 
-    async def close_key(self, key_id: KeyId, reason: str) -> None:
-        self.closed_keys.append((key_id, reason))
+    async def close_keys(self, key_ids: Collection[KeyId], reason: str) -> None:
+        self.passes += bool(key_ids)
+        self.closed_keys += [(key_id, reason) for key_id in key_ids]

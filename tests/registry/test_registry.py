@@ -61,6 +61,20 @@ async def test_revocation_by_another_process_closes_sockets(
     assert {key_id for key_id, _ in sockets.closed_keys} == {record.id}
 
 
+async def test_many_revocations_are_one_pass_over_the_sockets(
+    keyed: Registry, sockets: RecordingSockets
+) -> None:
+    """Hundreds of keys and ten thousand sockets would be seconds of work otherwise."""
+    for number in range(5):
+        await mint(keyed, f"worker-{number}")
+        await keyed.keys.revoke(SHELL_ACTOR, f"worker-{number}")
+
+    await keyed.catch_up()
+
+    assert len(sockets.closed_keys) == 5
+    assert sockets.passes == 1
+
+
 async def test_revocation_keeps_counting_for_a_while(
     keyed: Registry, sockets: RecordingSockets, clock: FakeClock
 ) -> None:
