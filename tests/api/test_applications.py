@@ -232,7 +232,7 @@ REFUSED_PATCHES = [
     ({"executorTimeoutSecs": -1}, "body.executorTimeoutSecs"),
     ({"executorTimeoutSecs": None}, "body.executorTimeoutSecs"),
     ({"executorTimeoutSecs": True}, "body.executorTimeoutSecs"),
-    ({"executorTimeoutSecs": 60.0}, "body.executorTimeoutSecs"),
+    ({"executorTimeoutSecs": 60.5}, "body.executorTimeoutSecs"),
     ({"executorTimeoutSecs": "60"}, "body.executorTimeoutSecs"),
     ({"executorTimeoutSecs": TEN_YEARS_SECS + 1}, "body.executorTimeoutSecs"),
     ({"executorTimeoutSecs": 10**30}, "body.executorTimeoutSecs"),
