@@ -1,5 +1,6 @@
 """A workflow that kills whichever process runs it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ APART_SECS = 11
 
 
 async def test_a_workflow_that_kills_its_processes_is_braked_and_no_other(
-    stage: Stage,
+    stage: Stage, store_settings: Mapping[str, str]
 ) -> None:
     """
     Three losses: BRAKED with the right suspect, whose cancelling ends it.
@@ -24,7 +25,7 @@ async def test_a_workflow_that_kills_its_processes_is_braked_and_no_other(
     About 105 s: 40 for three losses, 60 of rest. Other workflows finish all the while,
     and another death in the middle is recovered at once.
     """
-    relay = await stage.relay()
+    relay = await stage.relay(**store_settings)
     await relay.configure("loop", executorTimeoutSecs=1)
     async with open_crew(stage, relay, PYTHON[0], size=3) as crew:
         others = [f"other-{number}" for number in range(3)]
