@@ -51,7 +51,7 @@ Invariants:
 
   ==================================  ==============================================
   the first byte of a socket          10 s
-  waiting to be let in                3 s, then 503
+  waiting to be let in                4 s, then 503
   a request, 64 KiB of its body       10 s
   on the way in                       128 at once; a peer counts for 1 s
   admission                           32 at once, 4 s

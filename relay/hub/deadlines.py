@@ -15,7 +15,7 @@ LATE_SECONDS = 1.0
 
 _TICK_SECONDS = 0.001
 
-_EXPIRED_PER_TURN = 100
+_EXPIRED_PER_TURN = 25
 """A crowd that came at once expires at once, and each expiry is work."""
 
 

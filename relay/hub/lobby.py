@@ -8,7 +8,7 @@ accepts itself. A socket costs little until it is looked after by a protocol, an
 is what waits its turn here::
 
     accept ──▶ silent ──▶ first bytes ──┬─ an upgrade ──▶ waiting ──▶ let in
-               10 s: closed             │                 3 s: 503
+               10 s: closed             │                 4 s: 503
                                         └─ plain HTTP ──────────────▶ let in at once
 
 What the first bytes say is only looked at, not taken out of the socket. They decide who
@@ -42,7 +42,7 @@ BACKLOG = 4096
 SILENCE_LIMIT = timedelta(seconds=10)
 """For the first byte of a socket."""
 
-WAITING_LIMIT = timedelta(seconds=3)
+WAITING_LIMIT = timedelta(seconds=4)
 """For an upgrade to be let in: its client gives up after 5 s, and learns nothing."""
 
 ACCEPTED_PER_TURN = 500

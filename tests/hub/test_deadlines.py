@@ -134,7 +134,7 @@ async def test_crowd_expires_in_portions(watch: Watch) -> None:
 
     moments = [at for _, at, _ in watch.expired]
     assert len(moments) == 250
-    assert max(moments.count(at) for at in set(moments)) == 100
+    assert max(moments.count(at) for at in set(moments)) == 25
 
 
 async def test_oldest_can_be_taken(watch: Watch) -> None:
