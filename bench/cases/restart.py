@@ -43,7 +43,7 @@ async def measure_restart(directory: Path, count: int) -> list[Figure]:
             floor=floor,
             floor_is="websockets server, all connected",
             bound=20,
-            note=f"refused meanwhile, by status: {refusals}",
+            note=f"from ready on; refused meanwhile, by status: {refusals}",
         ),
         Figure(
             name="connects a second during it",

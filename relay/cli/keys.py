@@ -35,6 +35,7 @@ def create(
         typer.Option(
             "--admin",
             help="every permission, token.write too, which nothing else can grant;"
+            " with --permission only those that it names;"
             f" the name defaults to {ADMIN_NAME}",
         ),
     ] = False,

@@ -241,7 +241,8 @@ class Ledger:
         Raises:
             NotFoundError: there is no such application.
             ConflictError: the executor is not DEAD, or has an open recovery.
-            InvalidInputError: the id or the version is empty or too long.
+            InvalidInputError: the id or the version is empty or too long, or a stranger
+                of that id owns work of another version.
         """
         _check_identity("body.executorId", executor_id)
         _check_identity("body.appVersion", app_version)
@@ -251,6 +252,7 @@ class Ledger:
                 raise NotFoundError("application", application.name)
             known = (await work.executors.lock([ref.key])).get(ref.key)
             if known is None:
+                await _check_version(work, ref, app_version)
                 known = dead_row(ref, app_version, work.now)
                 await work.executors.insert(known)
             elif known.status is not ExecutorStatus.DEAD:
@@ -301,6 +303,24 @@ class Ledger:
                 },
                 recovery_id=record.id,
             ),
+        )
+
+
+async def _check_version(
+    work: UnitOfWork, ref: ExecutorRef, app_version: AppVersion
+) -> None:
+    """
+    Refuse a version that the census has not found with a stranger it knows.
+
+    Nothing would be pending, and the executor be remembered as one that was recovered.
+    """
+    versions = await work.unknown_owners.list_versions(ref.key)
+    if versions and app_version not in versions:
+        raise InvalidInputError(
+            "body.appVersion",
+            f"executor {ref.executor_id} owns pending work of version"
+            f" {', '.join(versions[:_SHOWN_IDS])}, says the census, and none of this",
+            app_version,
         )
 
 

@@ -18,8 +18,9 @@ from sqlalchemy import (
 )
 
 from relay.db import Transaction
-from relay.ids import ApplicationId, ApplicationRef
+from relay.ids import ApplicationId, ApplicationRef, AppVersion
 from relay.records import Owner, OwnerKind, OwnerRecord
+from relay.store.executor_rows import ExecutorKey
 from relay.store.tables import (
     application,
     executor,
@@ -120,6 +121,20 @@ class UnknownOwnerRepository:
                 ),
             )
         return news
+
+    async def list_versions(self, key: ExecutorKey) -> Sequence[AppVersion]:
+        """The versions of the work that this executor, never seen, was found to own."""
+        application_id, executor_id = key
+        rows = await self._transaction.execute(
+            select(unknown_owner.c.app_version)
+            .where(
+                unknown_owner.c.application_id == application_id,
+                unknown_owner.c.executor_id == executor_id,
+                unknown_owner.c.kind == OwnerKind.UNKNOWN.value,
+            )
+            .order_by(unknown_owner.c.app_version)
+        )
+        return [AppVersion(row.app_version) for row in rows]
 
     async def forget_unseen(self, application_id: ApplicationId) -> int:
         """Delete what was not noted in this transaction; how many there were."""

@@ -18,6 +18,8 @@ from relay.ids import (
 from relay.liveness.states import ExecutorStatus
 from relay.records import (
     AuditSubject,
+    Owner,
+    OwnerKind,
     RecoveryState,
 )
 from relay.recovery import Ledger
@@ -268,6 +270,24 @@ async def test_unknown_executor_gets_a_dead_row(stage: Stage, ledger: Ledger) ->
     assert [c.record for c in await stage.make_books().claim(10)] == [
         replace(record, claimed_by=ME, revision=1)
     ]
+
+
+async def test_stranger_is_recovered_in_the_version_that_the_census_found(
+    stage: Stage, ledger: Ledger
+) -> None:
+    """Another one is a slip: nothing is pending of it, and that would be "verified"."""
+    stranger = ExecutorId("stranger")
+    async with stage.store.write() as work:
+        await work.unknown_owners.note(
+            SHOP.id, {Owner(stranger, V2): (OwnerKind.UNKNOWN, 1)}
+        )
+
+    with pytest.raises(InvalidInputError, match=f"work of version {V2}, says the"):
+        await ledger.order(SHOP, stranger, V1, by=SOMEBODY)
+
+    assert await stage.find_executor("stranger") is None
+    record = await ledger.order(SHOP, stranger, V2, by=SOMEBODY)
+    assert record.app_version == V2
 
 
 async def test_deleted_executor_can_be_recovered_again(

@@ -1,8 +1,9 @@
 """
 The laws hold, whatever happens.
 
-`SIM_STEPS` sets how many steps are run in all, `SIM_SEED` which seed comes first; with
-`SIM_SEED` alone only that seed is run, which repeats its story.
+`SIM_STEPS` sets how many steps are run in all, at 10,000 a seed and rounded up to whole
+seeds; `SIM_SEED` sets which seed comes first. With `SIM_SEED` alone only that seed is
+run, which repeats its story.
 """
 
 import os
