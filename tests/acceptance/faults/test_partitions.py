@@ -2,45 +2,47 @@
 
 import pytest
 
-from tests.acceptance.environments import PYTHON, TYPESCRIPT, Sdk, skip_without
+from tests.acceptance.companies import Company
+from tests.acceptance.environments import PYTHON
 from tests.acceptance.proxy import Drop, open_proxy
 from tests.acceptance.stage import SHARP, Stage
 from tests.acceptance.verdicts import each_step_began_once, nobody_died
 
 pytestmark = pytest.mark.acceptance
 
-STEPS = 10
+STEPS = 12
 
 
-@pytest.mark.parametrize("sdk", [PYTHON[0], TYPESCRIPT[0]], ids=str)
 @pytest.mark.parametrize("is_down_too", [True, False], ids=["both ways", "upwards"])
 async def test_who_returns_within_the_grace_was_never_dead(
-    stage: Stage, sdk: Sdk, *, is_down_too: bool
+    stage: Stage, everybody: Company, *, is_down_too: bool
 ) -> None:
     """
-    Silence is DISCONNECTED, the return HEALTHY, and its work goes on all the while.
+    Silence is DISCONNECTED, the return HEALTHY, and their work goes on all the while.
 
     About 20 s.
     """
-    skip_without(sdk)
     relay = await stage.relay(**SHARP)
     async with open_proxy(relay.port) as proxy:
-        worker = await stage.executor(sdk, "worker", relay=relay, through=proxy)
-        await stage.executor(sdk, "peer", relay=relay)
-        await relay.configure("loop", executorTimeoutSecs=60)
-        await worker.begin("w", steps=STEPS, seconds=1)
-        await stage.steps.reached("w", 2, within=20)
+        workers = await everybody.enter("worker", relay, through=proxy)
+        await everybody.enter("peer", relay)
+        await everybody.configure(relay, executorTimeoutSecs=60)
+        await everybody.begin(workers, steps=STEPS, seconds=1)
+        await everybody.reached(2, within=20)
 
         proxy.degrade(up=Drop(), down=Drop() if is_down_too else None)
 
-        await relay.status_is("loop", worker.executor_id, "DISCONNECTED", within=10)
-        await stage.steps.reached("w", 8, within=20)
-        assert (await relay.executors("loop"))[worker.executor_id] == "DISCONNECTED"
+        await everybody.all_are(relay, workers, "DISCONNECTED", within=10)
+        await everybody.reached(STEPS - 2, within=20)
+        for name, worker in workers.items():
+            shown = await relay.executors(name)
+            assert shown[worker.executor_id] == "DISCONNECTED", name
         proxy.heal()
-        await relay.status_is("loop", worker.executor_id, "HEALTHY", within=20)
-        await stage.succeeded("w", within=20)
-        assert each_step_began_once(stage, "w", STEPS)
-        assert await relay.count_of("executor.reconnect") >= 1
+        await everybody.all_are(relay, workers, "HEALTHY", within=20)
+        await everybody.succeeded(within=20)
+        for name in workers:
+            assert each_step_began_once(stage, name, STEPS)
+        assert await relay.count_of("executor.reconnect") >= len(workers)
         assert await nobody_died(relay)
 
 
