@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cases.cut import measure_cut
 from bench.cases.deaths import measure_deaths
 from bench.cases.idle import measure_idle
 from bench.cases.rest import measure_rest
@@ -38,6 +39,7 @@ CASES: Mapping[str, Case] = {
     "round-trips": _round_trips,
     "idle": measure_idle,
     "restart": measure_restart,
+    "cut": measure_cut,
     "deaths": measure_deaths,
 }
 

@@ -32,8 +32,13 @@ _LIBRARIES = ("aiosqlite", "alembic", "asyncio", "sqlalchemy", "uvicorn", "webso
 _WITH_LINES = {"exception", "stack"}
 """The fields of an event that are more than one line long."""
 
-_COLLECT_AFTER = (50_000, 50, 1_000)
-"""Thresholds of the garbage collector; see `tuned_collector`."""
+_COLLECT_AFTER = (5_000, 5, 100_000)
+"""
+Thresholds of the garbage collector; see `tuned_collector`.
+
+Small young generations: looking at 50,000 objects took up to 100 ms while thousands of
+executors connected, at 5,000 it is less than 20.
+"""
 
 
 def mask(text: str) -> str:

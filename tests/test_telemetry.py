@@ -159,7 +159,7 @@ def test_collector_is_tuned_for_the_block_and_put_back() -> None:
     metrics = Metrics()
 
     with tuned_collector(metrics, lambda: next(readings)):
-        assert gc.get_threshold() == (50_000, 50, 1_000)
+        assert gc.get_threshold() == (5_000, 5, 100_000)
         assert gc.get_freeze_count() > before[1]
         gc.collect()
         gc.collect()

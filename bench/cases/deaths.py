@@ -20,12 +20,20 @@ SINGLE_DEATHS = 40
 CROWD = 1000
 SAMPLES = 500
 START_HOLD = timedelta(seconds=31)
+BETWEEN_RESETS = timedelta(milliseconds=20)
+
+ROWS_OF_A_LOSS = 2
+"""The executor's and an audit entry."""
+
+ROWS_OF_AN_ORDER = 8
+"""Death, claim, findings and order: those of the executor, the recovery (four times)
+and the lost workflow, and two audit entries."""
 
 
 async def measure_deaths(directory: Path, count: int) -> list[Figure]:
     """Silence, resets and deaths among `count` executors."""
     crowd = min(CROWD, count // 2)
-    samples = min(SAMPLES, count // 8)
+    samples = min(SAMPLES, count // 12)
     async with running_relay(directory / "deaths") as relay, running_fleet() as fleet:
         await relay.set_timeout(timedelta(hours=1))
         await fleet.ask("start", url=relay.url, count=count, application=APPLICATION)
@@ -33,21 +41,22 @@ async def measure_deaths(directory: Path, count: int) -> list[Figure]:
         async with probing(relay.port) as probe:
             silent = await _measure_silence(relay, fleet, range(samples))
             reset = await _measure_resets(relay, fleet, range(samples, 2 * samples))
-            await fleet.ask("revive", numbers=list(range(2 * samples)))
+            storm = await _measure_storm(relay, fleet, range(2 * samples, 3 * samples))
+            await fleet.ask("revive", numbers=list(range(3 * samples)))
             await relay.wait_healthy(count, within=LIMIT)
             await relay.set_timeout(GRACE)
             await CLOCK.sleep(START_HOLD)
             singles = await _measure_singles(relay, fleet, count)
             ordered, done = await _measure_crowd(relay, fleet, crowd)
         stall = await relay.read_metric("relay_loop_stall_seconds_max")
-    commit = _measure_commits(directory / "floor.db")
-    lateness = await _measure_timers()
+    commit = quantile([_time_rows(directory / f"{n}.db", 1) for n in range(100)], 0.99)
+    late = quantile(await _measure_timers(), 0.99)
     return [
         Figure(
             name="detection error, silent executor, p99",
             value=quantile(silent, 0.99),
             unit="ms",
-            floor=quantile(lateness, 0.99),
+            floor=late,
             floor_is="lateness of a bare timer",
             bound=100,
             note=f"p50 {quantile(silent, 0.5):.1f} ms of {len(silent)}",
@@ -56,14 +65,24 @@ async def measure_deaths(directory: Path, count: int) -> list[Figure]:
             name="detection error, closed socket, p99",
             value=quantile(reset, 0.99),
             unit="ms",
+            floor=late,
+            floor_is="lateness of a bare timer",
             bound=100,
-            note=f"p50 {quantile(reset, 0.5):.1f} ms; {len(reset)} at once",
+            note=f"p50 {quantile(reset, 0.5):.1f} ms of {len(reset)}",
+        ),
+        Figure(
+            name=f"{len(storm):,} sockets closed at once: last one noticed after",
+            value=max(storm),
+            unit="ms",
+            floor=_time_rows(directory / "storm.db", ROWS_OF_A_LOSS * len(storm)),
+            floor_is=f"{ROWS_OF_A_LOSS} rows each in SQLite, one commit",
+            note=f"p50 {quantile(storm, 0.5):.1f} ms",
         ),
         Figure(
             name="order on the wire after DEAD, one death, p99",
             value=quantile(singles, 0.99),
             unit="ms",
-            floor=2 * quantile(commit, 0.99),
+            floor=2 * commit,
             floor_is="two SQLite commits",
             bound=150,
             note=f"p50 {quantile(singles, 0.5):.1f} ms of {len(singles)}",
@@ -72,6 +91,8 @@ async def measure_deaths(directory: Path, count: int) -> list[Figure]:
             name=f"{crowd:,} deaths at once: last one ordered after",
             value=ordered,
             unit="s",
+            floor=_time_rows(directory / "crowd.db", ROWS_OF_AN_ORDER * crowd) / 1000,
+            floor_is=f"{ROWS_OF_AN_ORDER} rows each in SQLite, one commit",
             bound=10,
         ),
         Figure(
@@ -99,6 +120,19 @@ async def _measure_resets(
     relay: Subject, fleet: FleetProcess, numbers: range
 ) -> list[float]:
     """Milliseconds between the reset of a socket and the entry that tells it."""
+    since = CLOCK.now().timestamp()
+    killed: dict[str, float] = {}
+    for number in numbers:
+        killed |= (await fleet.ask("kill", numbers=[number]))["killed"]
+        await CLOCK.sleep(BETWEEN_RESETS)
+    entries = await _wait_entries(relay, "executor.disconnect", since, len(numbers))
+    return [(at - killed[name]) * 1000 for name, at in entries.items()]
+
+
+async def _measure_storm(
+    relay: Subject, fleet: FleetProcess, numbers: range
+) -> list[float]:
+    """The same when all are reset in one moment."""
     since = CLOCK.now().timestamp()
     killed: Mapping[str, float] = (await fleet.ask("kill", numbers=list(numbers)))[
         "killed"
@@ -160,17 +194,19 @@ async def _wait_orders(fleet: FleetProcess, number: int) -> dict[str, float]:
     return found
 
 
-def _measure_commits(path: Path) -> list[float]:
-    """Milliseconds that a commit of one row takes SQLite on this disk."""
-    spans = []
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+def _time_rows(path: Path, rows: int) -> float:
+    """Milliseconds that SQLite takes to insert and commit so many on this disk."""
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("CREATE TABLE sample (id INTEGER PRIMARY KEY, text TEXT)")
-        for _ in range(200):
-            began = CLOCK.monotonic()
-            connection.execute("INSERT INTO sample (text) VALUES ('row')")
-            spans.append((CLOCK.monotonic() - began) * 1000)
-    return spans
+        connection.commit()
+        began = CLOCK.monotonic()
+        connection.executemany(
+            "INSERT INTO sample (text) VALUES (?)", [("x" * 200,)] * rows
+        )
+        connection.commit()
+        return (CLOCK.monotonic() - began) * 1000
 
 
 async def _measure_timers() -> list[float]:

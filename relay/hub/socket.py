@@ -167,8 +167,10 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             self._note_loss(Loss.TOO_LARGE if too_large else Loss.PROTOCOL)
         self._count_unfinished(len(data), has_events=bool(events))
 
-    def eof_received(self) -> None:
-        """Let the transport close: the peer has ended."""
+    def eof_received(self) -> bool:
+        """Have the transport closed, but not at once: the peer has ended."""
+        self._hub.partings.add(self._transport)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything; nothing is called after this."""

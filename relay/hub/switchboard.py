@@ -19,6 +19,7 @@ from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
 from relay.hub.handshake import Admission, Gatekeeper, Knock, Refusal
 from relay.hub.link import Link
 from relay.hub.proxies import ProxyTrust
+from relay.hub.partings import Partings
 from relay.hub.pulse import Pulse
 from relay.hub.refusals import STOPPING
 from relay.hub.seats import Seats
@@ -77,6 +78,7 @@ class Switchboard:
         self.unfinished: Unfinished[Link] = Unfinished(
             settings.max_unfinished_bytes, lambda link: link.give_message_up()
         )
+        self.partings = Partings()
         self.turnstile = Turnstile(clock)
         self.descriptors = Descriptors(Ceilings.of_this_process(), clock, metrics)
         self.callers = Callers(clock, metrics)

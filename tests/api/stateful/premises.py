@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,8 +28,8 @@ class Premises:
     One running server.
 
     `renew` puts it back to where it began: the application `shop` with one live
-    executor and one open recovery, a key to be revoked, the executor's, and that of
-    `session`, which may do everything. Only the audit log remembers more.
+    executor and one open recovery that is not due, a key to be revoked, the executor's,
+    and that of `session`, which may do everything. Only the audit log remembers more.
     """
 
     def __init__(self, portal: BlockingPortal, served: Serving) -> None:
@@ -74,14 +75,15 @@ class Premises:
         view = await registry.applications.get(APPLICATION)
         lost = ExecutorRef(view.record.ref, ExecutorId("lost"))
         async with self._served.server.store.write() as work:
-            await work.recoveries.insert(
-                make_recovery(
-                    lost,
-                    recovery_id=RECOVERY,
-                    app_version=AppVersion("v0"),
-                    now=work.now,
-                )
+            recovery = make_recovery(
+                lost,
+                recovery_id=RECOVERY,
+                app_version=AppVersion("v0"),
+                now=work.now,
             )
+            # While an attempt at it is under way nobody may retry it.
+            not_due = replace(recovery, next_attempt_at=work.now + timedelta(hours=1))
+            await work.recoveries.insert(not_due)
         self._executor = await FakeExecutor.connect(
             self._served.url,
             APPLICATION,
