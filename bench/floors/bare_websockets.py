@@ -1,6 +1,7 @@
 """Floor of the sockets: a `websockets` server that does nothing but ping."""
 
 import asyncio
+import logging
 import sys
 
 from websockets.asyncio.server import ServerConnection, serve
@@ -30,4 +31,6 @@ async def _serve() -> None:
 
 if __name__ == "__main__":
     raise_descriptor_limit()
+    # It would print a traceback for each socket that the fleet drops.
+    logging.disable()
     asyncio.run(_serve())

@@ -18,8 +18,8 @@ from relay.hub.descriptors import Ceilings, Descriptors
 from relay.hub.events import Arrival, ConnectionListener, Departure, Loss
 from relay.hub.handshake import Admission, Gatekeeper, Knock, Refusal
 from relay.hub.link import Link
-from relay.hub.proxies import ProxyTrust
 from relay.hub.partings import Partings
+from relay.hub.proxies import ProxyTrust
 from relay.hub.pulse import Pulse
 from relay.hub.refusals import STOPPING
 from relay.hub.seats import Seats
