@@ -31,7 +31,7 @@ An error holds facts as attributes and builds its own message; it knows no HTTP
 
 from datetime import timedelta
 
-from relay.ids import AppName, ExecutorId
+from relay.ids import AppName, AppVersion, ExecutorId
 
 
 class RelayError(Exception):
@@ -119,11 +119,17 @@ class DispatchError(RelayError):
 
 
 class NoExecutorError(DispatchError):
-    """No healthy executor of the application is connected."""
+    """No healthy executor of the application (and version) is connected."""
 
-    def __init__(self, application: AppName) -> None:
+    def __init__(
+        self, application: AppName, app_version: AppVersion | None = None
+    ) -> None:
         self.application = application
-        super().__init__(f"no healthy executor of {application!r} is connected")
+        self.app_version = app_version
+        version = f" with its latest version {app_version!r}" if app_version else ""
+        super().__init__(
+            f"no healthy executor of {application!r}{version} is connected"
+        )
 
 
 class ConnectionLostError(DispatchError):

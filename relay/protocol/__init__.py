@@ -9,9 +9,12 @@ or a reply. It sends nothing, waits for nothing and keeps nothing::
     reply   ◀─ decode_reply ── frame ◀─ (hub) ◀── executor
                                  └─ decode_envelope: type, request id, error
 
-Rooms within: `envelope` (the one encoder, the envelope), `messages` and `aggregates` (a
-request and its reply per type), `sdk` (what each language and version can be trusted
-with), `frames` and `sanitising` (how bytes from outside become harmless values).
+Rooms within: `envelope` (the one encoder, the envelope); a request and its reply per
+type in `messages` and `aggregates` (what Relay asks for itself) and in `workflows`,
+`workflow_orders`, `queues`, `schedules`, `versions` and `statistics` (what its callers
+ask for); `sdk` and `support` (what each language and version can be trusted with, and
+what it understands); `frames`, `rows` and `sanitising` (how bytes from outside become
+harmless values), `filters` (how what is empty stays out of a frame).
 
 Invariants:
 
@@ -41,17 +44,20 @@ never interprets a workflow's input or output.
 from relay.protocol.envelope import (
     REQUIRED_NULL,
     Envelope,
+    JsonObject,
     Request,
     decode_envelope,
     encode,
     is_unknown_message,
 )
-from relay.protocol.frames import FrameError
+from relay.protocol.frames import FrameError, NotTextError
 
 __all__ = [
     "REQUIRED_NULL",
     "Envelope",
     "FrameError",
+    "JsonObject",
+    "NotTextError",
     "Request",
     "decode_envelope",
     "encode",

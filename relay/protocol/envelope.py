@@ -6,6 +6,7 @@ encoder names the client that breaks without it.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,12 +18,13 @@ import msgspec
 from relay.errors import InvalidInputError
 from relay.ids import RequestId
 from relay.protocol.frames import FrameError, read_frame
-from relay.protocol.sanitising import clean_text
+from relay.protocol.sanitising import DEPTH_LIMIT, clean_text
 
 __all__ = [
     "REQUIRED_NULL",
     "Envelope",
     "FrameError",
+    "JsonObject",
     "Request",
     "decode_envelope",
     "encode",
@@ -44,6 +46,19 @@ class _Null(Enum):
 
 REQUIRED_NULL: Final = _Null.REQUIRED
 """Written as null: for the few keys that must be present even when they are unset."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """
+    A JSON object of a user's, sent as it is: nulls, fractions and empty lists too.
+
+    For the few keys under which every SDK expects data and no options. It is refused
+    where an SDK would read something else than was written: numbers that are none or
+    that JavaScript rounds, texts that cannot be stored, more than `DEPTH_LIMIT` levels.
+    """
+
+    value: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +84,9 @@ class Request(Protocol[ReplyT_co]):
         """
         What follows `type` and `request_id`, in wire names.
 
-        Values are text, bools, ints, aware datetimes, and mappings and lists of those.
-        Unset options are left out; the few that must be null are `REQUIRED_NULL`.
+        Values are text, bools, ints, aware datetimes, `JsonObject`s, and mappings and
+        lists of those. Unset options are left out; the few that must be null are
+        `REQUIRED_NULL`.
 
         Raises:
             InvalidInputError: the request asks for something no SDK understands.
@@ -106,12 +122,22 @@ def encode(request: Request[Any], request_id: RequestId) -> str:
         if name in frame:
             raise TypeError(f"{path}: {name} belongs to the envelope")
         frame[name] = _sendable(value, f"{path}.{name}")
-    text = json.dumps(frame, separators=(",", ":"))
+    text = _write(frame)
     if request.message_type != "import_workflow":
         # Java takes a frame for an import when it finds this word near its start, say
         # as an application's name. Escaped, it means the same and is not found.
         text = text.replace('"import_workflow"', '"import\\u005fworkflow"')
     return text
+
+
+def _write(frame: Mapping[str, object]) -> str:
+    """Compact JSON in ASCII."""
+    # Four times as fast as the standard library, for an import of 64 MiB too; but it
+    # leaves other characters as they are.
+    text = msgspec.json.encode(frame)
+    if text.isascii():
+        return text.decode("ascii")
+    return json.dumps(frame, separators=(",", ":"))
 
 
 def _sendable(value: object, path: str) -> object:
@@ -126,6 +152,8 @@ def _sendable(value: object, path: str) -> object:
             return value
         case datetime():
             return _sendable_instant(value, path)
+        case JsonObject():
+            return _sendable_json(dict(value.value), path, DEPTH_LIMIT)
         case _Null():
             return None
         case list() | tuple():
@@ -146,6 +174,32 @@ def _sendable(value: object, path: str) -> object:
             raise TypeError(f"{path}: {type(value).__name__} is not sent")
 
 
+def _sendable_json(value: object, path: str, depth: int) -> object:
+    match value:
+        case None | bool() | str() | int():
+            return value if value is None else _sendable(value, path)
+        case float():
+            if not math.isfinite(value):
+                raise InvalidInputError(path, "must be a finite number")
+            return value
+        case list() | tuple() | Mapping() if depth == 0:
+            raise InvalidInputError(path, f"must not be deeper than {DEPTH_LIMIT}")
+        case list() | tuple():
+            return [
+                _sendable_json(item, f"{path}[{index}]", depth - 1)
+                for index, item in enumerate(value)
+            ]
+        case Mapping():
+            return {
+                _sendable_text(key, path): _sendable_json(
+                    item, f"{path}.{key}", depth - 1
+                )
+                for key, item in value.items()
+            }
+        case _:
+            raise TypeError(f"{path}: {type(value).__name__} is no JSON")
+
+
 def _sendable_text(text: str, path: str) -> str:
     if clean_text(text) != text:
         raise InvalidInputError(path, "must not hold NUL or half a surrogate pair")
@@ -156,7 +210,10 @@ def _sendable_instant(instant: datetime, path: str) -> str:
     """The one spelling all SDKs read: milliseconds, cut off, and a numeric offset."""
     if instant.tzinfo is None:
         raise TypeError(f"{path}: a naive datetime is not sent")
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    try:
+        return instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    except OverflowError:
+        raise InvalidInputError(path, "must be within the years 1 and 9999") from None
 
 
 class _Head(msgspec.Struct):

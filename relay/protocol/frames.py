@@ -7,8 +7,11 @@ standard library, because executors send it: Python writes `NaN` and `Infinity`,
 both Python and TypeScript escape half a surrogate pair.
 """
 
+import codecs
 import json
-from typing import Any, NoReturn, TypeVar
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -16,10 +19,32 @@ ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
 
 LENIENT_LIMIT_BYTES = 1024 * 1024
 """
-Frames beyond this are not read a second time.
+Frames beyond this are not read a second time as they are.
 
 The standard library builds every value of the frame, which takes up to 50 ms for this
 size, and the loop waits for it.
+"""
+
+REPAIR_LIMIT_BYTES = 8 * 1024 * 1024
+"""
+Frames up to this are read a second time without the halves of characters in them.
+
+A listing of a few thousand workflows fits. The worst text, of backslashes only, takes
+most of a second, in which other threads get their turn.
+"""
+
+_UTF8_DECODER: Final = codecs.getincrementaldecoder("utf-8")
+_UTF8_PART_BYTES: Final = 64 * 1024
+
+_HALF_CHARACTER: Final = re.compile(
+    rb"\\(?:(\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""
+The escape of half a surrogate pair.
+
+Escaped backslashes and whole pairs are matched first, with a group, so that neither is
+taken for one.
 """
 
 
@@ -30,6 +55,10 @@ class FrameError(ValueError):
     The message says what is wrong and never holds a value of the frame. It does not say
     whose fault it is: a Java executor can garble a reply while it exports.
     """
+
+
+class NotTextError(FrameError):
+    """The frame is not UTF-8: no text frame at all."""
 
 
 def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
@@ -45,15 +74,13 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
             `Infinity` arrive as strings of that spelling.
 
     Raises:
-        FrameError: it is not UTF-8, not JSON, not an object, or nested too deeply; or
-            it is large and not what was expected.
+        NotTextError: it is not UTF-8.
+        FrameError: it is not JSON, not an object, or nested too deeply; or it is large
+            and not what was expected.
     """
     # A strict reading checks only the strings that it builds.
     if not frame.isascii():
-        try:
-            frame.decode()
-        except UnicodeDecodeError:
-            raise FrameError("the frame is not UTF-8") from None
+        _check_utf8(frame)
     try:
         return msgspec.json.decode(frame, type=shape)
     except msgspec.MsgspecError:
@@ -62,12 +89,21 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
         _refuse_depth()
 
 
+def _check_utf8(frame: bytes) -> None:
+    # Bit by bit: the text of a large frame takes four times the frame's memory, and
+    # other threads wait as long as a part is read.
+    decoder = _UTF8_DECODER()
+    try:
+        for start in range(0, len(frame), _UTF8_PART_BYTES):
+            decoder.decode(frame[start : start + _UTF8_PART_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise NotTextError("the frame is not UTF-8") from None
+
+
 def _read_leniently(frame: bytes, shape: type[ShapeT]) -> ShapeT:
     if len(frame) > LENIENT_LIMIT_BYTES:
-        raise FrameError(
-            "the frame is not strict JSON, or not of the expected types, and larger"
-            f" than {LENIENT_LIMIT_BYTES} bytes"
-        )
+        return _read_repaired(frame, shape)
     try:
         fields: Any = json.loads(frame.decode(), parse_constant=str)
     except ValueError:
@@ -76,8 +112,33 @@ def _read_leniently(frame: bytes, shape: type[ShapeT]) -> ShapeT:
         _refuse_depth()
     if not isinstance(fields, dict):
         raise FrameError("the frame is not a JSON object")
-    wanted = shape.__struct_fields__
-    return shape(**{name: fields[name] for name in wanted if name in fields})
+    return pick_fields(fields, shape)
+
+
+def _read_repaired(frame: bytes, shape: type[ShapeT]) -> ShapeT:
+    # Of what strict JSON refuses, only this is found in payloads, which make a frame
+    # large: somebody cut a text in the middle of a character.
+    if len(frame) <= REPAIR_LIMIT_BYTES:
+        repaired = _HALF_CHARACTER.sub(
+            lambda found: found[0] if found[1] else b"", frame
+        )
+        try:
+            if len(repaired) != len(frame):
+                return msgspec.json.decode(repaired, type=shape)
+        except msgspec.MsgspecError:
+            pass
+        except RecursionError:
+            _refuse_depth()
+    raise FrameError(
+        "the frame is not strict JSON, or not of the expected types, and larger than"
+        f" {LENIENT_LIMIT_BYTES} bytes"
+    )
+
+
+def pick_fields(fields: Mapping[str, Any], shape: type[ShapeT]) -> ShapeT:
+    """The fields of `shape` that are in a decoded JSON object, of whatever type."""
+    names = zip(shape.__struct_fields__, shape.__struct_encode_fields__, strict=True)
+    return shape(**{name: fields[wire] for name, wire in names if wire in fields})
 
 
 def _refuse_depth() -> NoReturn:

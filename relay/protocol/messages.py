@@ -159,7 +159,8 @@ class _SuccessReply(msgspec.Struct):
     success: bool | None = None
 
 
-def _read_acknowledgement(frame: bytes) -> Acknowledgement:
+def read_acknowledgement(frame: bytes) -> Acknowledgement:
+    """What a reply with nothing but `success` says."""
     return Acknowledgement(success=read_frame(frame, _SuccessReply).success is True)
 
 
@@ -180,7 +181,7 @@ class RecoveryRequest:
         return {"executor_ids": self.executor_ids}
 
     def decode_reply(self, frame: bytes) -> Acknowledgement:
-        return _read_acknowledgement(frame)
+        return read_acknowledgement(frame)
 
 
 class _ExistReply(msgspec.Struct):
@@ -371,7 +372,7 @@ class RetentionRequest:
         }
 
     def decode_reply(self, frame: bytes) -> Acknowledgement:
-        return _read_acknowledgement(frame)
+        return read_acknowledgement(frame)
 
 
 def _epoch_ms(instant: datetime | None) -> object:

@@ -28,11 +28,15 @@ def clean_text(text: str) -> str:
     """
     `text` without what a database or a log cannot take.
 
-    NUL (PostgreSQL refuses it) and lone surrogates (no UTF-8 exists for them) vanish.
+    NUL (PostgreSQL refuses it) and lone surrogates (no UTF-8 exists for them) vanish. A
+    text without them is returned itself.
     """
     if not text.isascii():
-        text = text.encode("utf-8", "ignore").decode()
-    return text.replace("\0", "")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode("utf-8", "ignore").decode()
+    return text.replace("\0", "") if "\0" in text else text
 
 
 def read_text(value: object) -> str | None:

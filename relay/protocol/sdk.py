@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-_Version: TypeAlias = tuple[int, int, int, bool]
+Version: TypeAlias = tuple[int, int, int, bool]
 """Major, minor, patch, and whether it is a release: its pre-releases sort before it."""
 
 
@@ -71,10 +71,10 @@ class _Milestones:
 
     max_in_flight: int
     max_in_flight_during_export: int
-    safe: _Version
-    reenqueue: _Version | None
-    scoped_retention: _Version | None
-    background_retention: _Version | None
+    safe: Version
+    reenqueue: Version | None
+    scoped_retention: Version | None
+    background_retention: Version | None
 
 
 _MILESTONES: Final = {
@@ -122,7 +122,7 @@ _RELEASE_SUFFIX: Final = re.compile(r"(?:[.-]?post[0-9]*)?(?:\+.*)?", re.IGNOREC
 def capabilities_of(sdk: Sdk) -> Capabilities:
     """How to treat an executor of `sdk`; most careful if it is not known."""
     milestones = _MILESTONES.get((sdk.language or "").strip().lower())
-    version = _parse_version(sdk.version or "")
+    version = parse_version(sdk.version or "")
     if milestones is None or version is None:
         return _CAREFUL
     in_background = _has_reached(version, milestones.background_retention)
@@ -139,11 +139,11 @@ def capabilities_of(sdk: Sdk) -> Capabilities:
     )
 
 
-def _has_reached(version: _Version, milestone: _Version | None) -> bool:
+def _has_reached(version: Version, milestone: Version | None) -> bool:
     return milestone is not None and version >= milestone
 
 
-def _parse_version(text: str) -> _Version | None:
+def parse_version(text: str) -> Version | None:
     """
     The version in `text`, or `None` if there is none (`unknown`, `(devel)`).
 

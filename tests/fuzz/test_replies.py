@@ -10,7 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from relay.protocol import FrameError, Request, aggregates, decode_envelope, messages
+from relay.protocol import (
+    FrameError,
+    Request,
+    aggregates,
+    decode_envelope,
+    messages,
+    queues,
+    schedules,
+    statistics,
+    versions,
+    workflow_orders,
+    workflows,
+)
 from tests.fuzz.effort import tries
 from tests.fuzz.stage import Stage, open_stage, perform
 from tests.fuzz.wire import (
@@ -28,25 +40,45 @@ from tests.fuzz.wire import (
     render,
     segment_sizes,
 )
-from tests.protocol.conversations import Exchange, list_exchanges
+from tests.protocol.conversations import list_exchanges
+from tests.protocol.test_workflow_recordings import RECORDINGS, build
 
 EXCHANGES = [
-    exchange
-    for exchange in list_exchanges()
-    if exchange.request is not None and not exchange.is_failure
+    *(
+        (exchange.name, exchange.request, json.loads(exchange.frame))
+        for exchange in list_exchanges()
+        if exchange.request is not None and not exchange.is_failure
+    ),
+    *(
+        (recording.id, build(reply["type"], ask), reply)
+        for recording in RECORDINGS
+        for ask, reply in [(recording.values[0]["ask"], recording.values[0]["reply"])]
+    ),
 ]
-REPLIES = {
-    exchange.request.message_type: json.loads(exchange.frame)
-    for exchange in EXCHANGES
-    if exchange.request is not None
-}
-"""A real reply to each message."""
+"""A name, a question and a real reply to it."""
+
+ROOMS = (
+    *(messages, aggregates, queues, schedules),
+    *(statistics, versions, workflow_orders, workflows),
+)
+
+
+def call(request: Request[Any]) -> str:
+    """
+    The name of a kind of question: its message type, and which it is of several.
+
+    The census and callers ask some messages in different ways.
+    """
+    kind = type(request)
+    is_internal = kind.__module__ in (messages.__name__, aggregates.__name__)
+    return kind.message_type if is_internal else f"{kind.message_type} of a caller"
+
 
 QUESTIONS: dict[str, Request[Any]] = {
-    exchange.request.message_type: exchange.request
-    for exchange in EXCHANGES
-    if exchange.request is not None
+    call(request): request for _, request, _ in EXCHANGES
 }
+REPLIES: dict[str, Any] = {call(request): reply for _, request, reply in EXCHANGES}
+"""A real reply to each kind of question."""
 
 
 def read(request: Request[Any], frame: bytes) -> None:
@@ -58,52 +90,52 @@ def read(request: Request[Any], frame: bytes) -> None:
 
 def test_there_is_a_reply_to_every_message() -> None:
     """A message that is new needs an exchange with a real executor."""
-    members: list[Any] = [*vars(messages).values(), *vars(aggregates).values()]
+    members: list[Any] = [member for room in ROOMS for member in vars(room).values()]
 
-    assert {
-        member.message_type for member in members if hasattr(member, "decode_reply")
-    } == set(REPLIES)
+    assert {member for member in members if hasattr(member, "decode_reply")} == {
+        type(request) for request in QUESTIONS.values()
+    }
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
-def test_every_type_at_every_field(exchange: Exchange) -> None:
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [pytest.param(request, reply, id=name) for name, request, reply in EXCHANGES],
+)
+def test_every_type_at_every_field(request_: Request[Any], reply: Any) -> None:
     """Of every reply that was recorded: it is read, or refused as a frame."""
-    assert exchange.request is not None
-    reply = json.loads(exchange.frame)
-
     for path in list_paths(reply):
         for value in JSON_KINDS:
-            read(exchange.request, encode_text(render(reply, path, value)))
+            read(request_, encode_text(render(reply, path, value)))
 
 
-@pytest.mark.parametrize("message_type", sorted(REPLIES))
-def test_every_monster_at_every_field(message_type: str) -> None:
+@pytest.mark.parametrize("question", sorted(REPLIES))
+def test_every_monster_at_every_field(question: str) -> None:
     """Too deep, too long, too many: refused, or cut, and no interpreter is hurt."""
-    reply = REPLIES[message_type]
+    reply = REPLIES[question]
 
     for path in list_paths(reply):
         for monster in MONSTERS:
             text = render(reply, path, monster)
-            read(QUESTIONS[message_type], encode_text(text))
+            read(QUESTIONS[question], encode_text(text))
 
 
 @st.composite
 def replies(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A message type, and something like a reply to it for the request `MARK`."""
-    message_type = draw(st.sampled_from(sorted(REPLIES)))
-    reply = {**REPLIES[message_type], "request_id": MARK}
+    """A question, and something like a reply to it for the request `MARK`."""
+    question = draw(st.sampled_from(sorted(REPLIES)))
+    reply = {**REPLIES[question], "request_id": MARK}
     path: Path = draw(st.sampled_from(list(list_paths(reply))))
     text = render(reply, path, draw(json_texts()))
-    return message_type, draw(damaged(encode_text(text)))
+    return question, draw(damaged(encode_text(text)))
 
 
 @given(replies())
 @tries(500)
 def test_any_reply_is_read_or_refused(reply: tuple[str, bytes]) -> None:
     """Nothing but a `FrameError` comes out of the readers."""
-    message_type, frame = reply
+    question, frame = reply
 
-    read(QUESTIONS[message_type], frame)
+    read(QUESTIONS[question], frame)
 
 
 @dataclass(frozen=True)
@@ -180,14 +212,14 @@ async def _converse(stage: Stage, conversation: Conversation) -> None:
         await say(conversation.information, "executor_info")
     answers = conversation.answers
     if conversation.order is not None:
-        for message_type, _ in answers:
-            stage.ask_hostile(QUESTIONS[message_type])
+        for question, _ in answers:
+            stage.ask_hostile(QUESTIONS[question])
         await stage.clock.settle()
         if conversation.is_late:
             await stage.wait_in_vain()
         answers = [answers[number] for number in conversation.order]
-    for message_type, message in answers:
+    for question, message in answers:
         if conversation.order is None:
-            stage.ask_hostile(QUESTIONS[message_type])
+            stage.ask_hostile(QUESTIONS[question])
             await stage.clock.settle()
-        await say(message, message_type)
+        await say(message, QUESTIONS[question].message_type)

@@ -9,9 +9,11 @@ request as its constructor takes it (null for a message that Relay does not send
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from relay.protocol import Request
 from relay.protocol.aggregates import GetWorkflowAggregatesRequest
@@ -22,15 +24,47 @@ from relay.protocol.messages import (
     RecoveryRequest,
     RetentionRequest,
 )
+from relay.protocol.queues import GetQueueRequest, ListQueuesRequest
+from relay.protocol.schedules import (
+    BackfillScheduleRequest,
+    GetScheduleRequest,
+    ListSchedulesRequest,
+    PauseScheduleRequest,
+    ResumeScheduleRequest,
+    TriggerScheduleRequest,
+)
+from relay.protocol.statistics import (
+    GetMetricsRequest,
+    StepAggregatesRequest,
+    WorkflowAggregatesRequest,
+)
+from relay.protocol.versions import (
+    ListApplicationVersionsRequest,
+    SetLatestApplicationVersionRequest,
+)
 
-_TYPES: dict[str, Any] = {
-    "executor_info": ExecutorInfoRequest,
-    "recovery": RecoveryRequest,
-    "exist_pending_workflows": ExistPendingWorkflowsRequest,
-    "list_workflows": ListWorkflowsRequest,
-    "get_workflow_aggregates": GetWorkflowAggregatesRequest,
-    "retention": RetentionRequest,
-}
+REQUEST_TYPES: Final[tuple[Any, ...]] = (
+    ExecutorInfoRequest,
+    RecoveryRequest,
+    ExistPendingWorkflowsRequest,
+    ListWorkflowsRequest,
+    GetWorkflowAggregatesRequest,
+    RetentionRequest,
+    ListQueuesRequest,
+    GetQueueRequest,
+    ListSchedulesRequest,
+    GetScheduleRequest,
+    PauseScheduleRequest,
+    ResumeScheduleRequest,
+    TriggerScheduleRequest,
+    BackfillScheduleRequest,
+    ListApplicationVersionsRequest,
+    SetLatestApplicationVersionRequest,
+    WorkflowAggregatesRequest,
+    StepAggregatesRequest,
+    GetMetricsRequest,
+)
+"""Each class of which an answer is recorded; of one message the first that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +106,16 @@ def _read_all() -> Iterator[Exchange]:
 def _build(message_type: str, ask: dict[str, Any] | None) -> Request[Any] | None:
     if ask is None:
         return None
-    arguments = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in ask.items()
-    }
     if message_type == "retention":
-        arguments = dict.fromkeys(("gc_cutoff", "gc_rows_threshold", "timeout_cutoff"))
-    request: Request[Any] = _TYPES[message_type](**arguments)
+        ask = dict.fromkeys(("gc_cutoff", "gc_rows_threshold", "timeout_cutoff"))
+    request: Request[Any] = msgspec.convert(ask, _find_type(message_type, ask))
     return request
+
+
+def _find_type(message_type: str, ask: dict[str, Any]) -> Any:
+    return next(
+        request_type
+        for request_type in REQUEST_TYPES
+        if request_type.message_type == message_type
+        and ask.keys() <= {field.name for field in fields(request_type)}
+    )

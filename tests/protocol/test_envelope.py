@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,12 +16,14 @@ from relay.protocol import (
     REQUIRED_NULL,
     Envelope,
     FrameError,
+    JsonObject,
     decode_envelope,
     encode,
     is_unknown_message,
 )
 from relay.protocol.envelope import ERROR_LIMIT_CHARS
-from relay.protocol.frames import LENIENT_LIMIT_BYTES
+from relay.protocol.frames import LENIENT_LIMIT_BYTES, REPAIR_LIMIT_BYTES
+from relay.protocol.sanitising import DEPTH_LIMIT
 
 ID = RequestId("request-1")
 
@@ -119,6 +121,66 @@ def test_type_unknown_to_the_wire_is_a_defect(value: object) -> None:
         encode(Example({"field": value}), ID)
 
 
+def test_data_of_a_user_is_sent_as_it_is() -> None:
+    """Where every SDK expects any JSON, the rules for options do not hold."""
+    data: dict[str, Any] = {
+        "n": None,
+        "f": -1.5,
+        "empty": [],
+        "text": "",
+        "deep": {"a": [{}, [0]]},
+    }
+
+    assert sent(JsonObject(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "location"),
+    [
+        ({"a": float("nan")}, "example.field.a"),
+        ({"a": [1, {"b": float("-inf")}]}, "example.field.a[1].b"),
+        ({"a": 2**53}, "example.field.a"),
+        ({"a": "\0"}, "example.field.a"),
+        ({"\ud800": 1}, "example.field"),
+    ],
+)
+def test_data_that_would_arrive_as_something_else_is_refused(
+    data: dict[str, Any], location: str
+) -> None:
+    """The error says where it is."""
+    with pytest.raises(InvalidInputError) as refusal:
+        encode(Example({"field": JsonObject(data)}), ID)
+
+    assert refusal.value.location == location
+
+
+def test_data_is_as_deep_as_it_may_be_and_no_deeper() -> None:
+    """Counted from the object itself."""
+    data: dict[str, Any] = {}
+    for _ in range(DEPTH_LIMIT - 1):
+        data = {"a": data}
+
+    assert sent(JsonObject(data)) == data
+    with pytest.raises(InvalidInputError, match="must not be deeper than 32"):
+        sent(JsonObject({"a": data}))
+
+
+def test_data_of_a_type_that_json_lacks_is_a_defect() -> None:
+    """What came from JSON has none."""
+    with pytest.raises(TypeError, match=r"example\.field\.a"):
+        sent(JsonObject({"a": b"bytes"}))
+
+
+def test_instant_that_has_no_year_in_utc_is_refused() -> None:
+    """A caller may write the first hour of year 1 in Nepal."""
+    nepal = timezone(timedelta(hours=5, minutes=45))
+
+    with pytest.raises(InvalidInputError, match="years 1 and 9999") as refusal:
+        sent(datetime(1, 1, 1, tzinfo=nepal))
+
+    assert refusal.value.location == "example.field"
+
+
 @pytest.mark.parametrize("name", ["type", "request_id"])
 def test_fields_cannot_replace_the_envelope(name: str) -> None:
     """A field called like the head would make two messages of one."""
@@ -169,6 +231,51 @@ def test_payload_that_is_not_strict_json_is_tolerated(token: bytes) -> None:
     frame = b'{"type": "t", "request_id": "r", "error_message": null, "x": %b}' % token
 
     assert decode_envelope(frame) == Envelope("t", "r", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (rb"cut \ud83d", "cut "),
+        (rb"\uDE00 cut", " cut"),
+        (rb"\ude00\ud83d twice", " twice"),
+        (rb"whole \uD83D\uDE00", "whole 😀"),
+        (rb"whole \ud83d\ud83d\ude00", "whole 😀"),
+        (rb"no escape \\ud83d", r"no escape \ud83d"),
+        (rb"backslash \\\ud83d", "backslash \\"),
+    ],
+)
+def test_half_a_character_does_not_make_a_large_frame_unreadable(
+    text: bytes, left: str
+) -> None:
+    """TypeScript cuts texts where it likes; the rest of the frame is as it was."""
+    frame = b'{"type": "t", "request_id": "r", "x": "%b", "error_message": "%b"}' % (
+        rb"\udfff" + b"s" * LENIENT_LIMIT_BYTES,
+        text,
+    )
+
+    assert decode_envelope(frame).error_message == left
+
+
+def test_frame_that_is_too_large_is_not_repaired() -> None:
+    """It would take too long; nobody's listing is so large and so wrong."""
+    frame = b'{"type": "t", "request_id": "r", "x": "\\ud83d%b"}' % (
+        b"s" * REPAIR_LIMIT_BYTES
+    )
+
+    with pytest.raises(FrameError, match="larger than"):
+        decode_envelope(frame)
+
+
+def test_large_frame_is_utf8_across_the_parts_it_is_checked_in() -> None:
+    """A character may begin in one part and end in the next; or not end at all."""
+    frame = b'{"type": "t", "request_id": "r", "x": "%b"}' % (
+        "é💡".encode() * LENIENT_LIMIT_BYTES
+    )
+
+    assert decode_envelope(frame) == Envelope("t", "r", None)
+    with pytest.raises(FrameError, match="not UTF-8"):
+        decode_envelope(frame + b"\xc3")
 
 
 @pytest.mark.parametrize(
@@ -228,6 +335,14 @@ def test_long_error_message_keeps_its_end() -> None:
         (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
         (b'{"y": NaN, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
         (b'{"x": NaN, "y": "' + b"s" * LENIENT_LIMIT_BYTES + b'"}', "larger than"),
+        (
+            b'{"y": "\\ud800' + b"s" * LENIENT_LIMIT_BYTES + b'", "x": NaN}',
+            "larger than",
+        ),
+        (
+            b'{"y": "\\ud800' + b"s" * LENIENT_LIMIT_BYTES + b'", "x": ' + b"[" * 10**5,
+            "too deeply",
+        ),
     ],
 )
 def test_unusable_frame_is_an_error_without_its_content(
