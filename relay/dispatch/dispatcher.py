@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from enum import Enum
 from itertools import chain, count, islice
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from relay.clock import Clock
 from relay.dispatch.peers import Peer, Peers
@@ -12,6 +13,7 @@ from relay.errors import (
     DispatchError,
     ExecutorBusyError,
     NoExecutorError,
+    RelayError,
     ReplyTimeoutError,
     UnknownMessageError,
 )
@@ -22,6 +24,24 @@ ReplyT = TypeVar("ReplyT")
 
 COMPARED_AT_ONCE: Final = 64
 """Executors among whom the likeliest is found; of more, a part after the other."""
+
+ARRIVAL_PATIENCE: Final = timedelta(seconds=2)
+"""For an executor that is just arriving, when nobody else is there."""
+
+_LOOK_INTERVAL: Final = timedelta(milliseconds=50)
+
+
+class Repeat(Enum):
+    """When a request may be put to a second executor."""
+
+    ALWAYS = "always"
+    """To do it twice is to do it once."""
+
+    UNDELIVERED = "undelivered"
+    """Only when the first one has certainly not got it."""
+
+    NEVER = "never"
+    """One executor is asked, whatever becomes of it."""
 
 
 class Dispatcher:
@@ -39,8 +59,11 @@ class Dispatcher:
         timeout: timedelta,  # noqa: ASYNC109 - the span is measured by our Clock
         *,
         attempt_timeout: timedelta | None = None,
+        is_last_patient: bool = False,
         prefer: Callable[[Peer], int] | None = None,
         first: ExecutorId | None = None,
+        repeat: Repeat = Repeat.ALWAYS,
+        suits: Callable[[Peer], RelayError | None] | None = None,
     ) -> tuple[Peer, ReplyT]:
         """
         The first usable answer, and who gave it.
@@ -48,14 +71,20 @@ class Dispatcher:
         Responsive executors come first, then the preferred ones, then those with the
         fewest requests in flight; equal ones take turns. Where there are hundreds, only
         so many of them are compared for that, each time others. Only the executors
-        connected at the call are tried, each once.
+        connected at the call are tried, each once; when there is none and one is just
+        arriving, it is waited for, for `ARRIVAL_PATIENCE` at most.
 
         Args:
-            request: may reach several executors, so it must be safe to repeat.
-            timeout: for all tries together.
+            timeout: for all tries together, the wait for an arrival included.
             attempt_timeout: for one try; default: all that is left.
+            is_last_patient: whether the last one to try has all that is left.
             prefer: a rank an executor, lowest first; default: all alike.
             first: who comes before all others, if it is connected and responsive.
+            repeat: whether the request may reach a second executor after it was lost
+                on the way to the first. One that does not know the message has done
+                nothing, and never keeps another from being asked.
+            suits: why an executor must not be asked; `None` for one that may be. Who
+                does not suit is passed over.
 
         Raises:
             NoExecutorError: none is connected.
@@ -64,22 +93,48 @@ class Dispatcher:
                 last of those that did not answer; another one may know the request.
             DispatchError: an executor answered, unusably; it is not asked of another,
                 which would most likely say the same.
+            RelayError: nobody suits; why the first one does not.
         """
         deadline = self._clock.monotonic() + timeout.total_seconds()
+        await self._await_arrival(application, min(timeout, ARRIVAL_PATIENCE))
         failure: DispatchError | None = None
         unknown: UnknownMessageError | None = None
-        for peer in self._rank(application, prefer, first):
+        refusals: list[RelayError] = []
+        candidates = _filter(self._rank(application, prefer, first), suits, refusals)
+        following = next(candidates, None)
+        while (peer := following) is not None:
+            following = next(candidates, None)
             left = timedelta(seconds=deadline - self._clock.monotonic())
             if left <= timedelta(0):
                 break
+            span = left
+            if attempt_timeout is not None and not (is_last_patient and not following):
+                span = min(left, attempt_timeout)
             try:
-                span = left if attempt_timeout is None else min(left, attempt_timeout)
                 return peer, await peer.ask(request, span)
             except UnknownMessageError as error:
                 unknown = error
             except (ConnectionLostError, ExecutorBusyError, ReplyTimeoutError) as error:
                 failure = error
-        raise failure or unknown or NoExecutorError(application.name)
+                if not _may_repeat(error, repeat):
+                    break
+        raise (
+            failure
+            or unknown
+            or (refusals[0] if refusals else NoExecutorError(application.name))
+        )
+
+    async def _await_arrival(
+        self, application: ApplicationRef, patience: timedelta
+    ) -> None:
+        """Wait as long as nobody is there and somebody is on the way in."""
+        until = self._clock.monotonic() + patience.total_seconds()
+        while (
+            not self._peers.list_peers(application.id)
+            and self._peers.is_anybody_arriving(application)
+            and self._clock.monotonic() < until
+        ):
+            await self._clock.sleep(_LOOK_INTERVAL)
 
     def _rank(
         self,
@@ -113,3 +168,32 @@ def _sorted(
     return sorted(
         peers, key=lambda peer: (prefer(peer) if prefer else 0, peer.in_flight)
     )
+
+
+def _filter(
+    peers: Iterator[Peer],
+    suits: Callable[[Peer], RelayError | None] | None,
+    refusals: list[RelayError],
+) -> Iterator[Peer]:
+    """Those that suit; why the others do not is added to `refusals`."""
+    for peer in peers:
+        reason = suits(peer) if suits is not None else None
+        if reason is None:
+            yield peer
+        else:
+            refusals.append(reason)
+
+
+def _may_repeat(
+    error: ConnectionLostError | ExecutorBusyError | ReplyTimeoutError, repeat: Repeat
+) -> bool:
+    match repeat:
+        case Repeat.ALWAYS:
+            return True
+        case Repeat.UNDELIVERED:
+            # A busy one has not queued it.
+            return isinstance(error, ExecutorBusyError) or not error.delivered
+        case Repeat.NEVER:
+            return False
+        case _:
+            assert_never(repeat)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from relay.ids import ApplicationId, ExecutorRef
+from relay.ids import ApplicationId, ApplicationRef, ExecutorRef
 from relay.protocol.envelope import Request
 from relay.protocol.messages import ExecutorInfo
 from relay.protocol.sdk import Capabilities
@@ -80,4 +80,8 @@ class Peers(Protocol):
 
     def is_online(self, ref: ExecutorRef) -> bool:
         """Whether any socket of that executor is open."""
+        ...
+
+    def is_anybody_arriving(self, application: ApplicationRef) -> bool:
+        """Whether a socket of that application is open and not on line yet."""
         ...

@@ -29,15 +29,18 @@ time), `descriptors` and `hangups` (what the system says of sockets), `web` and
 `callers` (HTTP connections that keep us waiting), `socket` (bytes to frames; besides
 `web` the only one that knows uvicorn), `unfinished` (what is held of messages),
 `proxies` (whose socket it is behind them), `handshake`, `admission` and `refusals`
-(who comes in), `connection`, `link` and `replies` (asking), `deadlines`, `keepalive`
-and `pulse` (time), `seats` (which socket speaks for an executor), `switchboard` (what
-sockets tell and what follows), `hub` (what the rooms above see) and `events` (what they
-are told).
+(who comes in), `connection`, `link`, `intake` and `replies` (asking), `reasons` (of
+closing), `deadlines`, `keepalive` and `pulse` (time), `seats` (which socket speaks for
+an executor), `switchboard` (what sockets tell and what follows), `hub` (what the rooms
+above see) and `events` (what they are told).
 
 Invariants:
 
 - **Any byte is life**, also one of a frame that is still arriving, and nothing delays
-  its being seen: reading is paused only while a socket is admitted.
+  its being seen: reading is paused only while a socket is admitted, and for the tenth
+  of a second in which a thread reads what a large message is.
+- **Messages are taken in the order in which they came**, and what has arrived whole
+  before the end of its socket is an answer.
 - **The end is one turn.** In the turn of the loop in which a connection is lost it
   leaves the index, those who wait for a reply fail, and the listener is told. Later
   bytes of its socket change nothing.

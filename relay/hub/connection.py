@@ -1,6 +1,8 @@
 """One executor's connection: what is asked over it, in which order, and who waits."""
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -20,6 +22,7 @@ from relay.errors import (
 )
 from relay.hub.events import Loss
 from relay.hub.handshake import Admission
+from relay.hub.intake import LARGE_FRAME_BYTES, Head, Intake, read_head
 from relay.hub.link import Link
 from relay.hub.replies import EXPORT, SLOW_MESSAGES, Pending, Replies
 from relay.ids import (
@@ -32,7 +35,13 @@ from relay.ids import (
     RequestId,
     new_id,
 )
-from relay.protocol import FrameError, Request, encode, is_unknown_message
+from relay.protocol import (
+    FrameError,
+    NotTextError,
+    Request,
+    encode,
+    is_unknown_message,
+)
 from relay.protocol.messages import ExecutorInfo
 from relay.protocol.sdk import Capabilities, Sdk, capabilities_of
 from relay.telemetry import Metrics
@@ -73,11 +82,13 @@ class Connection:
 
     __slots__ = (
         "_clock",
+        "_intake",
         "_link",
         "_metrics",
         "_outbox",
         "_outbox_bytes",
         "_replies",
+        "_threads",
         "_timeouts_in_row",
         "application",
         "capabilities",
@@ -105,7 +116,14 @@ class Connection:
         max_message_bytes: int,
         clock: Clock,
         metrics: Metrics,
+        threads: Executor | None = None,
     ) -> None:
+        """
+        An open socket of somebody who has not said yet who it is.
+
+        Args:
+            threads: where large messages are read; `None`: the loop's own.
+        """
         self.id = ConnectionId(new_id())
         self.application: ApplicationRef = admission.application
         self.key_id: KeyId | None = admission.key_id
@@ -124,6 +142,8 @@ class Connection:
         self._outbox: dict[RequestId, Pending] = {}
         self._outbox_bytes = 0
         self._replies = Replies(clock)
+        self._threads = threads
+        self._intake: Intake | None = None
         self._timeouts_in_row = 0
 
     def __repr__(self) -> str:
@@ -203,14 +223,23 @@ class Connection:
         return reply
 
     def receive(self, frame: bytes) -> None:
-        """Take one complete message of the executor."""
-        if not self._replies.settle(frame, self._executor):
-            self._metrics.replies_dropped.inc()
+        """
+        Take one complete message of the executor.
+
+        The head of a large one is read in a thread. What comes behind it waits, and
+        what is still to come stays with the system: memory is bounded by one reading
+        of the socket.
+        """
+        if self._intake is None and len(frame) < LARGE_FRAME_BYTES:
+            self._take(frame, read_head(frame))
             return
-        if not self.is_responsive:
-            self._log("executor_answered_again")
-        self._timeouts_in_row = 0
-        self.write_waiting()
+        if self._intake is None:
+            self._intake = Intake(
+                self._take_guarded, self._end_intake, threads=self._threads
+            )
+            if self._link is not None:
+                self._link.pause_reading()
+        self._intake.add(frame)
 
     def write_waiting(self) -> None:
         """Write as many waiting requests as the executor may have now."""
@@ -231,7 +260,14 @@ class Connection:
 
     def end(self, loss: Loss) -> None:
         """Fail everybody who waits; nothing is sent or received from here on."""
-        self._link = None
+        link, self._link = self._link, None
+        intake, self._intake = self._intake, None
+        if intake is not None:
+            if link is not None:
+                # Or nobody would see the peer's part in closing.
+                link.resume_reading()
+            # What had arrived whole before the end is an answer.
+            intake.finish()
         outbox, self._outbox = self._outbox, {}
         self._outbox_bytes = 0
         for pending in self._replies.take_all():
@@ -246,6 +282,36 @@ class Connection:
     @property
     def _executor(self) -> ExecutorId:
         return self.ref.executor_id if self.is_identified else _NOBODY
+
+    def _take(self, frame: bytes, head: Head) -> None:
+        if isinstance(head, NotTextError):
+            if self._link is not None:
+                self._link.refuse_text()
+            return
+        if isinstance(head, Exception) and not isinstance(head, FrameError):
+            raise head
+        if isinstance(head, FrameError) or not self._replies.settle(
+            frame, head, self._executor
+        ):
+            self._metrics.replies_dropped.inc()
+            return
+        if not self.is_responsive:
+            self._log("executor_answered_again")
+        self._timeouts_in_row = 0
+        self.write_waiting()
+
+    def _take_guarded(self, frame: bytes, head: Head) -> None:
+        try:
+            self._take(frame, head)
+        except Exception:
+            logger.exception("frame_failed", connection_id=self.id)
+            if self._link is not None:
+                self._link.fail()
+
+    def _end_intake(self) -> None:
+        self._intake = None
+        if self._link is not None:
+            self._link.resume_reading()
 
     async def _exchange(
         self,
@@ -269,7 +335,11 @@ class Connection:
                 raise UnknownMessageError(self._executor, envelope.error_message)
             raise ExecutorFailedError(self._executor, envelope.error_message)
         try:
-            return request.decode_reply(frame)
+            if len(frame) < LARGE_FRAME_BYTES:
+                return request.decode_reply(frame)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, request.decode_reply, frame
+            )
         except FrameError as error:
             raise ReplyInvalidError(self._executor, str(error)) from None
 

@@ -144,10 +144,20 @@ class Hub:
         let in and its request is not read yet, may be of any application.
         """
         return (
-            self.switchboard.handshaking[application.id] > 0
-            or self.switchboard.admitting[application.name] > 0
+            self.is_anybody_arriving(application)
             or self.switchboard.turnstile.stranger_count > 0
             or (self._lobby is not None and self._lobby.waiting_count > 0)
+        )
+
+    def is_anybody_arriving(self, application: ApplicationRef) -> bool:
+        """
+        Whether a socket of that application is open and not on line yet.
+
+        Unlike `is_handshaking` it counts only those whose request has been read.
+        """
+        return (
+            self.switchboard.handshaking[application.id] > 0
+            or self.switchboard.admitting[application.name] > 0
         )
 
     def list_last_seen(self) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:

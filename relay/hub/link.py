@@ -32,6 +32,22 @@ class Link(Protocol):
         """Drop the socket in this turn; what is not sent yet is lost."""
         ...
 
+    def pause_reading(self) -> None:
+        """Leave what the peer sends with the system."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Take what the peer sends again."""
+        ...
+
+    def refuse_text(self) -> None:
+        """End the connection: the peer sent a text that is none."""
+        ...
+
+    def fail(self) -> None:
+        """End the connection: taking a message of the peer met a defect."""
+        ...
+
     def give_message_up(self) -> None:
         """Close the socket: there is no room for the message that arrives on it."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from relay.clock import Clock
 from relay.errors import ReplyInvalidError
 from relay.ids import ExecutorId, RequestId
-from relay.protocol import Envelope, FrameError, decode_envelope
+from relay.protocol import Envelope
 
 EXPORT = "export_workflow"
 
@@ -76,19 +76,15 @@ class Replies:
         if pending.request_id in self._pending:
             pending.let_go_at = self._clock.monotonic()
 
-    def settle(self, frame: bytes, executor: ExecutorId) -> bool:
+    def settle(self, frame: bytes, envelope: Envelope, executor: ExecutorId) -> bool:
         """
-        Give a received frame to whoever waits for it.
+        Give a received frame to whoever waits for it; `envelope` is its head.
 
         A frame of the wrong type for its request id fails that request.
 
         Returns:
             Whether it answers a request that is outstanding, held ones included.
         """
-        try:
-            envelope = decode_envelope(frame)
-        except FrameError:
-            return False
         pending = self._pending.pop(envelope.request_id, None)
         if pending is None:
             return False

@@ -43,6 +43,7 @@ from relay.hub.events import Loss
 from relay.hub.handshake import Admission, Knock, Refusal, parse_upgrade_path
 from relay.hub.hangups import has_hung_up
 from relay.hub.hub import SERVICE_RESTART, Hub
+from relay.hub.reasons import fit_reason, show_reason
 from relay.hub.refusals import (
     DEFECT,
     NO_DESCRIPTORS,
@@ -65,7 +66,6 @@ PONG_LIMIT_BYTES = 1024 * 1024
 _INVALID_DATA: Final = 1007
 _INTERNAL_ERROR: Final = 1011
 _TRY_AGAIN_LATER: Final = 1013
-_REASON_LIMIT_BYTES: Final = 123
 
 # Unattached and silent: at debug, websockets' logger prints the request line, in which
 # the key stands.
@@ -156,7 +156,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
                     self._receive_frame(event)
             except Exception:
                 logger.exception("frame_failed", stage=self._stage.name)
-                self._hang_up(Loss.FAILED, _INTERNAL_ERROR, "Relay met a defect")
+                self.fail()
         if self._wire.handshake_exc is not None and self._stage is _Stage.FRESH:
             # websockets could not read the request, and would end without a word.
             self._refuse(NO_UPGRADE)
@@ -228,7 +228,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
     def close(self, code: int, reason: str) -> None:
         """Begin the closing handshake; the socket is gone within seconds."""
         if self._wire.state is OPEN:
-            self._wire.send_close(code, _fit(reason))
+            self._wire.send_close(code, fit_reason(reason))
             self._flush()
             self._hub.closing(self)
 
@@ -236,6 +236,26 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         """Drop the socket in this turn; what is not sent yet is lost."""
         self._stage = _Stage.ENDED
         self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Leave what the peer sends with the system."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take what the peer sends again."""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def refuse_text(self) -> None:
+        """End the connection: the peer sent a text that is none."""
+        self._wire.fail(_INVALID_DATA, "text must be UTF-8")
+        self._note_loss(Loss.PROTOCOL)
+        self._flush()
+
+    def fail(self) -> None:
+        """End the connection: taking a message of the peer met a defect."""
+        self._hang_up(Loss.FAILED, _INTERNAL_ERROR, "Relay met a defect")
 
     def give_message_up(self) -> None:
         """Close the socket: there is no room for the message that arrives on it."""
@@ -366,14 +386,6 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             # Executors send none; their replies are text.
             self._hub.metrics.replies_dropped.inc()
             return
-        try:
-            # Most are ASCII, and finding that out costs a tenth of decoding it.
-            if not message.isascii():
-                message.decode()
-        except UnicodeDecodeError:
-            self._wire.fail(_INVALID_DATA, "text must be UTF-8")
-            self._note_loss(Loss.PROTOCOL)
-            return
         self._connection.receive(message)
 
     # Endings.
@@ -387,7 +399,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
             self._connection,
             loss,
             close.code if close else None,
-            _printable(close.reason) if close else "",
+            show_reason(close.reason) if close else "",
         )
 
     def _hang_up(self, loss: Loss, code: int, reason: str) -> None:
@@ -429,15 +441,3 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         self._stage = _Stage.ENDED
         self._hub.closing(self)
         asyncio.get_running_loop().call_soon(self._transport.close)
-
-
-def _fit(reason: str) -> str:
-    """The part of `reason` that a close frame can hold."""
-    return reason.encode(errors="replace")[:_REASON_LIMIT_BYTES].decode(errors="ignore")
-
-
-def _printable(reason: str) -> str:
-    """A peer's `reason` without what a log or a database cannot take."""
-    return "".join(
-        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in reason
-    )

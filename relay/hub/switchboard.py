@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -84,6 +85,8 @@ class Switchboard:
         self.callers = Callers(clock, metrics)
         self._clock = clock
         self._admissions = Admissions(clock)
+        # Its thread starts with the first large message and ends with the hub.
+        self.threads = ThreadPoolExecutor(1, thread_name_prefix="hub:read")
 
     def opened(self, link: Link) -> None:
         """A socket asks for an upgrade."""
@@ -132,6 +135,7 @@ class Switchboard:
             max_message_bytes=self.settings.max_message_bytes,
             clock=self._clock,
             metrics=self.metrics,
+            threads=self.threads,
         )
         self.connections[connection.id] = connection
         self.handshaking[connection.application.id] += 1

@@ -251,7 +251,7 @@ class Stage:
         every question has an answer or an error of its own kind and a silent socket is
         gone; the bystander is asked and answers; and nothing else is left.
         """
-        await self.clock.settle()
+        await self._finish_reading()
         self._check_index()
         for connection, asked in self._asked:
             assert connection.link is not None or asked.done()
@@ -277,6 +277,15 @@ class Stage:
         assert self._sockets.connections == {self.bystander.transport.protocol}
         assert len(switchboard.tasks) == 0
         assert len(self._asking) == 0
+
+    async def _finish_reading(self) -> None:
+        """Wait until the thread that reads large messages has nothing left to do."""
+        loop, threads = asyncio.get_running_loop(), self.hub.switchboard.threads
+        # The head of a message and then the rest, each in its turn.
+        for _ in range(2):
+            await self.clock.settle()
+            await loop.run_in_executor(threads, int)
+        await self.clock.settle()
 
     def _count_unanswered(self, connection: Connection) -> int:
         """How many questions to it may still be answered, late or in time."""

@@ -31,6 +31,8 @@ class PaperLink:
         self.sent: list[bytes] = []
         self.pings = 0
         self.closings = 0
+        self.is_reading = True
+        self.failures = 0
         self.on_ping: Callable[[], None] = lambda: None
 
     def send(self, frame: bytes) -> None:
@@ -45,6 +47,18 @@ class PaperLink:
 
     def abort(self) -> None:
         """Nobody aborts here."""
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def refuse_text(self) -> None:
+        """Every text is one here."""
+
+    def fail(self) -> None:
+        self.failures += 1
 
     def give_message_up(self) -> None:
         """No message arrives."""

@@ -316,6 +316,8 @@ async def test_executor_that_does_not_say_who_it_is_is_closed(
     assert bench.hub.is_handshaking(orders)
     others = replace(orders, id=ApplicationId("others"), name=AppName("others"))
     assert not bench.hub.is_handshaking(others)
+    assert bench.hub.is_anybody_arriving(orders)
+    assert not bench.hub.is_anybody_arriving(others)
     assert bench.hub.connection_count == 1
     assert not bench.hub.list_peers(executor_ref().application.id)
 
@@ -326,6 +328,7 @@ async def test_executor_that_does_not_say_who_it_is_is_closed(
     assert "10 s" in (executor.close_reason or "")
     assert bench.listener.events == []
     assert not bench.hub.is_handshaking(executor_ref().application)
+    assert not bench.hub.is_anybody_arriving(orders)
     assert bench.sample("relay_handshakes_failed_total") == 1
 
 

@@ -154,6 +154,7 @@ async def test_who_waits_may_be_of_any_application(
     )
     await eventually(lambda: bench.server.lobby.waiting_count)
     assert bench.hub.is_handshaking(others)
+    assert not bench.hub.is_anybody_arriving(others)
 
     await clock.advance(WAITING_LIMIT)
 

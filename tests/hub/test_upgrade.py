@@ -154,11 +154,16 @@ async def test_who_is_decided_on_is_on_the_way_in(bench: Bench) -> None:
 
         assert bench.hub.is_handshaking(orders)
         assert not bench.hub.is_handshaking(replace(orders, name=AppName("others")))
+        assert bench.hub.is_anybody_arriving(orders)
+        assert not bench.hub.is_anybody_arriving(
+            replace(orders, name=AppName("others"))
+        )
         bench.gatekeeper.verdict = Refusal(401, "Unauthorized", "unknown key")
         bench.gatekeeper.held.set()
 
     assert waiting.result().status == 401
     assert not bench.hub.is_handshaking(orders)
+    assert not bench.hub.is_anybody_arriving(orders)
 
 
 async def test_gatekeeper_sees_a_bounded_crowd(bench: Bench, clock: FakeClock) -> None:

@@ -202,6 +202,7 @@ class FakePeers:
     def __init__(self) -> None:
         self.peers: list[FakePeer] = []
         self.online: set[ExecutorRef] = set()
+        self.arriving: set[ApplicationRef] = set()
 
     def list_peers(self, application_id: ApplicationId) -> Sequence[FakePeer]:
         return [p for p in self.peers if p.ref.application.id == application_id]
@@ -211,6 +212,9 @@ class FakePeers:
 
     def is_online(self, ref: ExecutorRef) -> bool:
         return ref in self.online or any(peer.ref == ref for peer in self.peers)
+
+    def is_anybody_arriving(self, application: ApplicationRef) -> bool:
+        return application in self.arriving
 
 
 class BreakableStore(Store):
