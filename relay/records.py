@@ -101,7 +101,9 @@ class ApplicationRecord:
     """
     A registered application and its settings; `None` in a threshold means off.
 
-    `executor_timeout` is the grace period between DISCONNECTED and DEAD.
+    `executor_timeout` is the grace period between DISCONNECTED and DEAD. With
+    `imports_allowed` workflows may be imported, which lets the sender run code inside
+    an executor of a Python application.
     """
 
     ref: ApplicationRef
@@ -113,6 +115,7 @@ class ApplicationRecord:
     private_mode: bool
     language: str | None
     version_policy: VersionPolicy
+    imports_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,6 +334,30 @@ class DisputeRecord:
     application_id: ApplicationId
     since: datetime
     sides: tuple[DisputeSide, DisputeSide]
+
+
+class MetricType(StrEnum):
+    """What is counted."""
+
+    WORKFLOWS = "workflow_count"
+    STEPS = "step_count"
+    RECOVERIES = "recovery_count"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRecord:
+    """
+    How often something happened from `time_bucket` on, for the span `granularity`.
+
+    `metric_name` is the workflow's, the step's, or the id of the executor recovered.
+    """
+
+    application_id: ApplicationId
+    time_bucket: datetime
+    granularity: timedelta
+    metric_type: MetricType
+    metric_name: str
+    value: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -331,6 +331,12 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self.collections = Counter(
+            "relay_collections",
+            "Questions what an application did in a window, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
         self.unattended_workflows = Gauge(
             "relay_unattended_workflows",
             "Pending workflows that are not recovered by themselves, by kind of owner.",

@@ -75,6 +75,7 @@ def test_upstream_names_are_aliases_and_relay_names_win(
     monkeypatch.setenv("DBOS__CONDUCTOR_DB_URL", "postgresql://old/db")
     monkeypatch.setenv("DBOS__CONDUCTOR_PORT", "7")
     monkeypatch.setenv("DBOS__ADVERTISE_ADDRESS", "host:7")
+    monkeypatch.setenv("DBOS__METRICS_COLLECTION_PERIOD", "1")
     monkeypatch.setenv("DBOS_CONDUCTOR_LICENSE_KEY", "whatever")
 
     upstream = load_settings()
@@ -82,7 +83,21 @@ def test_upstream_names_are_aliases_and_relay_names_win(
 
     assert upstream.database_url == "postgresql://old/db"
     assert upstream.advertise_address == "host:7"
+    assert upstream.metrics_collection_period == timedelta(seconds=1)
     assert (upstream.port, load_settings().port) == (7, 8)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "0.5", "86401", "often"])
+def test_a_period_of_counts_is_a_whole_number_of_seconds(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """A day at most; an empty variable is none, as everywhere."""
+    monkeypatch.setenv("DBOS__METRICS_COLLECTION_PERIOD", "")
+    assert load_settings().metrics_collection_secs == 300
+
+    monkeypatch.setenv("DBOS__METRICS_COLLECTION_PERIOD", value)
+    with pytest.raises(SettingsError, match="metrics_collection_secs"):
+        load_settings()
 
 
 @pytest.mark.parametrize("value", ["true", "True", "1", "yes", "enabled", "'true'"])
@@ -136,6 +151,9 @@ def test_local_mode_refuses_addresses_that_others_can_reach(host: str) -> None:
         ({"flush_interval_secs": 1e-9}, "must be at least 0.01$"),
         ({"ping_wait_secs": "inf"}, "must be a finite number$"),
         ({"fault_grace_secs": -1}, "must be at least 0$"),
+        ({"request_timeout_secs": 0.5}, "must be at least 1$"),
+        ({"request_timeout_secs": 30}, "must be at most 29$"),
+        ({"slow_request_timeout_secs": 0}, "must be at least 0.01$"),
         ({"fault_grace_secs": 86_401}, "must be at most 86400$"),
         ({"audit_retention_days": 6}, "must be at least 7$"),
         ({"trusted_proxies": "10.0.0.1,nonsense"}, "'nonsense' is no address"),

@@ -11,7 +11,9 @@ translates. A request passes, from the outside in::
       caller   ── 401, 403; from here on a change that fails is audited
       body     ── 413, 415, 400, 422
     one use-case of the engine
-    problems   ── what it raised ─▶ a problem document
+    waiting    ── the client of a read has gone ─▶ the wait for an executor ends
+    answers    ── a list or a payload, written in portions, sent in pieces
+    problems   ── what was raised ─▶ a problem document
 
 Invariants
 
@@ -20,6 +22,8 @@ Invariants
 - The permission of a route stands in its signature (`dependencies`), so does its shape.
 - Units, names and absent values are translated in the route's file and nowhere else.
 - Shapes are closed: what Relay does not know it refuses, `$schema` excepted.
+- No answer, however long, stops the loop for more than a few milliseconds.
+- A change that was begun goes on without its client, because its outcome is audited.
 
 It holds no state and decides nothing about executors. When the database is away it says
 503 and keeps answering `/healthz`.

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
@@ -25,9 +25,16 @@ from relay_api.routes import (
     executors,
     health,
     metrics,
+    metrics_list,
     permissions,
+    queues,
     recoveries,
+    schedules,
+    statistics,
     tokens,
+    versions,
+    workflow_changes,
+    workflows,
 )
 from relay_api.unserved import explain_absence
 
@@ -57,12 +64,19 @@ def create_app(settings: RelaySettings) -> FastAPI:
     for resource in (
         applications,
         executors,
+        versions,
+        queues,
+        schedules,
+        workflows,
+        workflow_changes,
+        statistics,
         tokens,
         permissions,
         audit_logs,
         recoveries,
         census,
         metrics,
+        metrics_list,
         health,
         contract,
     ):
@@ -70,6 +84,7 @@ def create_app(settings: RelaySettings) -> FastAPI:
     app.add_exception_handler(RelayError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_error)
     app.add_exception_handler(HTTPException, _answer_routing_error)
+    app.add_exception_handler(ClientDisconnect, _answer_nobody)
     # The last one added sees a request first.
     app.add_middleware(RawPaths, root_path=settings.root_path)
     app.add_middleware(OwnHosts)
@@ -80,6 +95,12 @@ def create_app(settings: RelaySettings) -> FastAPI:
 async def _answer_error(request: Request, error: Exception) -> Response:
     del request
     return problem_of(error).to_response()
+
+
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    """Answer a client that has gone: with the status that proxies log for it."""
+    del request, error
+    return Response(status_code=499)
 
 
 async def _answer_routing_error(request: Request, error: Exception) -> Response:

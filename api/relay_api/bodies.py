@@ -18,18 +18,37 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from relay.errors import MalformedInputError
+from relay.settings import RelaySettings
 
 LARGEST_BODY = 1024 * 1024
-"""In bytes. No request of this version carries payloads."""
+"""In bytes, of a request that carries no payload."""
 
 ShapeT = TypeVar("ShapeT", bound=BaseModel)
 
 
-def json_body(shape: type[ShapeT], *, required: bool = True) -> Any:
+def usual_limit(_: RelaySettings) -> int:
+    """What most bodies may hold, in bytes."""
+    return LARGEST_BODY
+
+
+def message_limit(settings: RelaySettings) -> int:
+    """What a body may hold that goes on to an executor as it is, in bytes."""
+    return settings.max_message_bytes
+
+
+def json_body(
+    shape: type[ShapeT],
+    *,
+    required: bool = True,
+    limit: Callable[[RelaySettings], int] = usual_limit,
+) -> Any:
     """
     A dependency that reads the body as `shape`, in strict JSON types.
 
-    An optional body that is missing reads as `shape()`.
+    An optional body that is missing reads as an empty object.
+
+    Args:
+        limit: the largest body in bytes, which the settings may decide.
 
     The route that uses it may raise:
         HTTPException: 413 or 415.
@@ -38,16 +57,15 @@ def json_body(shape: type[ShapeT], *, required: bool = True) -> Any:
     """
 
     async def read(request: Request) -> ShapeT:
-        text = await _read_bytes(request)
-        if not text and not required:
-            return shape()
-        if not text:
+        text = await _read_bytes(request, limit(request.state.server.settings))
+        if text:
+            check_is_json(request)
+        elif required:
             raise RequestValidationError(
                 [{"type": "missing", "loc": ("body",), "msg": "no body"}]
             )
-        check_is_json(request)
         try:
-            return shape.model_validate_json(text, strict=True)
+            return shape.model_validate_json(text or b"{}", strict=True)
         except ValidationError as error:
             raise _translate(error) from None
 
@@ -87,18 +105,16 @@ def check_is_json(request: Request) -> None:
         raise HTTPException(415, "the body must be sent as application/json")
 
 
-async def _read_bytes(request: Request) -> bytes:
+async def _read_bytes(request: Request, limit_bytes: int) -> bytearray:
     text = bytearray()
     try:
         async for chunk in request.stream():
             text += chunk
-            if len(text) > LARGEST_BODY:
-                raise HTTPException(
-                    413, f"the body is larger than {LARGEST_BODY} bytes"
-                )
+            if len(text) > limit_bytes:
+                raise HTTPException(413, f"the body is larger than {limit_bytes} bytes")
     except ClientDisconnect:
         raise MalformedInputError("the body was not sent completely") from None
-    return bytes(text)
+    return text
 
 
 def _translate(error: ValidationError) -> Exception:

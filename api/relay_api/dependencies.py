@@ -10,6 +10,7 @@ it on its way out. (What succeeds is written by the use-case, in its own transac
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -45,8 +46,13 @@ ApplicationName = Annotated[
 ]
 TokenName = Annotated[str, Path(alias="tokenName"), Segment]
 RecoveryPathId = Annotated[str, Path(alias="recoveryId"), Segment]
+WorkflowId = Annotated[str, Path(alias="workflowId"), Segment]
+QueueName = Annotated[str, Path(alias="queueName"), Segment]
+ScheduleName = Annotated[str, Path(alias="scheduleName"), Segment]
 
 _LONGEST_NAME = 256
+_LONGEST_ID = 512
+"""Characters; an index of the audit log holds little more."""
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
 
 
@@ -140,16 +146,48 @@ def changes_application(permission: Permission, operation: str) -> Any:
         application: ApplicationName,
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
-        name = _writable(application)
-        async with _audited(
-            server,
-            caller,
-            operation,
-            application_target(AppName(name)),
-            {"application_name": name},
-        ):
-            _refuse_pages(request, server)
-            await server.registry.authorize(caller.principal, permission, application)
+        change = _Change(operation, application)
+        async with change.attempted(request, server, caller, permission):
+            yield caller
+
+    return Depends(check)
+
+
+def changes_workflow(permission: Permission, operation: str) -> Any:
+    """The same for the workflow in the path."""
+
+    async def check(
+        request: Request,
+        caller: Caller,
+        server: ServerHere,
+        organization: OrgName,
+        application: ApplicationName,
+        workflow_id: WorkflowId,
+    ) -> AsyncIterator[Actor]:
+        check_organization(organization)
+        target = AuditTarget(kind="workflow", id=_writable(workflow_id, _LONGEST_ID))
+        change = _Change(operation, application, target)
+        async with change.attempted(request, server, caller, permission):
+            yield caller
+
+    return Depends(check)
+
+
+def changes_schedule(permission: Permission, operation: str) -> Any:
+    """The same for the schedule in the path."""
+
+    async def check(
+        request: Request,
+        caller: Caller,
+        server: ServerHere,
+        organization: OrgName,
+        application: ApplicationName,
+        schedule: ScheduleName,
+    ) -> AsyncIterator[Actor]:
+        check_organization(organization)
+        target = AuditTarget(kind="schedule", id=_writable(schedule, _LONGEST_ID))
+        change = _Change(operation, application, target)
+        async with change.attempted(request, server, caller, permission):
             yield caller
 
     return Depends(check)
@@ -173,6 +211,34 @@ def changes_token(permission: Permission, operation: str) -> Any:
             yield caller
 
     return Depends(check)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What somebody wants to change; without a target it is the application itself."""
+
+    operation: str
+    application: str
+    target: AuditTarget | None = None
+
+    @asynccontextmanager
+    async def attempted(
+        self, request: Request, server: Server, caller: Actor, permission: Permission
+    ) -> AsyncIterator[None]:
+        """Demands `permission`, and audits what goes wrong from here on."""
+        name = _writable(self.application)
+        async with _audited(
+            server,
+            caller,
+            self.operation,
+            self.target or application_target(AppName(name)),
+            {"application_name": name},
+        ):
+            _refuse_pages(request, server)
+            await server.registry.authorize(
+                caller.principal, permission, self.application
+            )
+            yield
 
 
 def _source_address(request: Request, server: Server) -> str:
@@ -220,6 +286,6 @@ def _refuse_pages(request: Request, server: Server) -> None:
         check_is_json(request)
 
 
-def _writable(name: str) -> str:
+def _writable(name: str, longest_chars: int = _LONGEST_NAME) -> str:
     """`name` fit for the audit log: it is not known yet whether it is a name at all."""
-    return mask(name)[:_LONGEST_NAME]
+    return mask(name)[:longest_chars]

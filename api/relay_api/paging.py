@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from relay.errors import MalformedInputError
-from relay_api.shapes import INT64_MAX
+from relay_api.shapes import INT64_MAX, SAFE_INT_MAX
 
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 1000
@@ -37,6 +37,9 @@ Limit = Annotated[
     _Number,
 ]
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX), _Number]
+
+Passed = Annotated[int, Field(ge=0, le=SAFE_INT_MAX), _Number]
+"""A limit or an offset that goes on to an executor; 0 is none."""
 
 
 def check_limit(limit: int) -> int:

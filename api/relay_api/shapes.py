@@ -1,10 +1,11 @@
-"""What the shapes of all resources share: names, instants, numbers."""
+"""What the shapes of all resources share: names, instants, numbers, texts."""
 
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +20,8 @@ from pydantic_core.core_schema import CoreSchema, no_info_before_validator_funct
 from relay.settings import RelaySettings
 
 INT64_MAX = 2**63 - 1
+SAFE_INT_MAX = 2**53 - 1
+"""The largest number that every executor reads as it is: some of them in JavaScript."""
 
 _RFC_3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?([Zz]|[+-]\d\d:\d\d)"
@@ -48,8 +51,8 @@ class Order(BaseModel):
 
 def format_instant(instant: datetime) -> str:
     """`instant` as RFC 3339 in UTC, with `Z` and milliseconds (cut, not rounded)."""
-    utc = instant.astimezone(UTC).replace(tzinfo=None)
-    return utc.isoformat(timespec="milliseconds") + "Z"
+    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z"
 
 
 def parse_instant(text: object) -> datetime:
@@ -121,6 +124,59 @@ def read_whole_number(value: object) -> object:
 WholeNumber = Annotated[int, BeforeValidator(read_whole_number)]
 """A number in a request."""
 
+# The last one comes first; only so does the description know the bounds.
+Count = Annotated[int, Field(ge=0, le=SAFE_INT_MAX), BeforeValidator(read_whole_number)]
+"""A number in a request of which there can be none, but not less."""
+
+
+def refuse_nul(text: str) -> str:
+    """
+    Pass any text but one that no database can hold.
+
+    Raises:
+        ValueError: there is a NUL in it.
+    """
+    if "\0" in text:
+        raise ValueError("must hold no NUL")
+    return text
+
+
+def refuse_blank(text: str) -> str:
+    """
+    Pass any text that says something.
+
+    Raises:
+        ValueError: it is empty or blank.
+    """
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Text = Annotated[str, AfterValidator(refuse_nul)]
+"""A text in a request that goes on to an executor."""
+
+Given = Annotated[str, AfterValidator(refuse_nul), AfterValidator(refuse_blank)]
+"""The same, where an empty one can only be a mistake."""
+
+
+def parse_flag(text: object) -> object:
+    """
+    A yes or no in a query.
+
+    Raises:
+        ValueError: anything that merely looks like one (`1`, `yes`, `True`).
+    """
+    if isinstance(text, str):
+        if text not in ("true", "false"):
+            raise ValueError("must be true or false")
+        return text == "true"
+    return text
+
+
+Flag = Annotated[bool, BeforeValidator(parse_flag)]
+"""A yes or no in a query."""
+
 
 def schema_address(settings: RelaySettings, name: str) -> dict[str, str]:
     """
@@ -131,3 +187,9 @@ def schema_address(settings: RelaySettings, name: str) -> dict[str, str]:
     if settings.public_url is None:
         return {}
     return {"schema_url": f"{settings.public_url}/schemas/{name}.json"}
+
+
+def schema_property(settings: RelaySettings, name: str) -> dict[str, str]:
+    """The same under the name that it has in an answer."""
+    address = schema_address(settings, name)
+    return {"$schema": address["schema_url"]} if address else {}

@@ -124,8 +124,8 @@ _OPTIONS: Final[Mapping[str, Mapping[str, _Since]]] = {
         "has_parent": _since("2.18.0", "4.14", "0.17.0", "0.8.0"),
         **dict.fromkeys(_WINDOW_OPTIONS, _WINDOWS),
         "attributes": _since("2.25.0", "4.21", "0.19.0", "1.0.0"),
-        # Java's source has it after 1.0.0.
-        "schedule_name": _since("2.25.0", "4.21", "0.14.0", "1.1.0"),
+        # Java 1.0.0 has it not, 1.1.0-m6 has.
+        "schedule_name": _since("2.25.0", "4.21", "0.14.0", "1.1.0-m6"),
     },
     "get_workflow_aggregates": {
         "workflow_ids": _NOT_JAVA,
@@ -141,8 +141,8 @@ _OPTIONS: Final[Mapping[str, Mapping[str, _Since]]] = {
         "select_max_queue_wait_ms": _WINDOWS,
         "select_max_total_latency_ms": _WINDOWS,
         **dict.fromkeys(_WINDOW_OPTIONS, _WINDOWS),
-        # Java's source has it after 1.0.0.
-        "attributes": _since("2.25.0", "4.21", "0.19.0", "1.1.0"),
+        # Java 1.0.0 has it not, 1.1.0-m6 has.
+        "attributes": _since("2.25.0", "4.21", "0.19.0", "1.1.0-m6"),
         "schedule_name": _since("2.25.0", "4.21", None, None),
     },
     "list_steps": {

@@ -40,6 +40,7 @@ class ApplicationChange:
     global_timeout: timedelta | Keep | None = KEEP
     private_mode: bool | Keep = KEEP
     version_policy: VersionPolicy | Keep = KEEP
+    imports_allowed: bool | Keep = KEEP
 
     def check(self) -> None:
         """
@@ -82,7 +83,7 @@ class ApplicationChange:
                 details[f"{name}_ms"] = (
                     None if span is None else span // timedelta(milliseconds=1)
                 )
-        for name in ("gc_rows_threshold", "private_mode"):
+        for name in ("gc_rows_threshold", "private_mode", "imports_allowed"):
             if name in given:
                 details[name] = given[name]
         if "version_policy" in given:
@@ -93,7 +94,10 @@ class ApplicationChange:
         thresholds = ("gc_time_threshold", "gc_rows_threshold", "global_timeout")
         given = {
             name: value
-            for name in ("executor_timeout", "private_mode", "version_policy")
+            for name in (
+                *("executor_timeout", "private_mode"),
+                *("version_policy", "imports_allowed"),
+            )
             if (value := getattr(self, name)) is not KEEP
         }
         for name in thresholds:

@@ -11,11 +11,13 @@ import structlog
 from relay.audit import AuditWriter
 from relay.census import Census, CensusReports, Comparison
 from relay.clock import Clock, SystemClock
+from relay.collection import MetricCollection, MetricReports
 from relay.db import Database
 from relay.dispatch import Dispatcher
 from relay.hub.hub import Hub
 from relay.ids import InstanceId, new_id
 from relay.monitor import Monitor
+from relay.operations import Operations
 from relay.recovery import Ledger, RecoveryEngine
 from relay.registry import LOCAL_ORGANIZATION, Registry
 from relay.retention import Retention
@@ -57,6 +59,9 @@ class Server:
     census: Census
     comparison: Comparison
     census_reports: CensusReports
+    collection: MetricCollection
+    metric_reports: MetricReports
+    operations: Operations
     audit: AuditWriter
     metrics: Metrics
     replaced: asyncio.Event
@@ -122,6 +127,7 @@ async def open_server_on(
             "retention": server.retention.run,
             "census": server.census.run,
             "comparison": server.comparison.run,
+            "collection": server.collection.run,
             "registry": server.registry.run,
             "purge": lambda: purge_daily(server.store, clock),
         }.items():
@@ -219,6 +225,22 @@ async def _assemble(
         ),
         comparison=comparison,
         census_reports=CensusReports(store),
+        collection=MetricCollection(
+            store=store,
+            dispatcher=dispatcher,
+            peers=hub,
+            settings=settings,
+            clock=clock,
+            metrics=metrics,
+        ),
+        metric_reports=MetricReports(store),
+        operations=Operations(
+            store=store,
+            audit=audit,
+            dispatcher=dispatcher,
+            settings=settings,
+            clock=clock,
+        ),
         audit=audit,
         metrics=metrics,
         replaced=replaced,

@@ -5,6 +5,7 @@ from datetime import timedelta
 import structlog
 
 from relay.clock import Clock
+from relay.collection import KEPT_FOR
 from relay.errors import StoreUnavailableError
 from relay.recovery.brake import COUNTED_FOR
 from relay.store import Store
@@ -23,6 +24,7 @@ async def purge_daily(store: Store, clock: Clock) -> None:
             await purge_audit(store)
             await purge_recoveries(store)
             await purge_losses(store)
+            await purge_metrics(store)
         except StoreUnavailableError as error:
             logger.warning("old_rows_not_purged", reason=error.reason)
             await clock.sleep(RETRY_INTERVAL)
@@ -98,4 +100,29 @@ async def purge_losses(store: Store) -> int:
         purged += batch
     if purged:
         logger.info("workflow_losses_purged", counters=purged)
+    return purged
+
+
+async def purge_metrics(store: Store) -> int:
+    """
+    Delete counts of workflows and steps that are too old; how many there were.
+
+    Raises:
+        StoreUnavailableError: the database does not answer.
+    """
+    purged = 0
+    async with store.read() as work:
+        applications = await work.applications.list_all()
+    for application in applications:
+        batch = PURGE_BATCH
+        while batch >= PURGE_BATCH:
+            async with store.write() as work:
+                # Or a deletion of the application and this wait for each other.
+                await work.applications.lock_settings({application.ref.id})
+                batch = await work.metrics.purge(
+                    application.ref.id, work.now - KEPT_FOR, limit=PURGE_BATCH
+                )
+            purged += batch
+    if purged:
+        logger.info("metrics_purged", rows=purged)
     return purged

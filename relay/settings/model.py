@@ -130,11 +130,31 @@ class RelaySettings(BaseSettings):
     order_timeout_secs: Seconds = Field(
         default=300, description="seconds a peer has to answer a recovery order"
     )
+    request_timeout_secs: float = Field(
+        default=25,
+        ge=1,
+        le=29,
+        allow_inf_nan=False,
+        description="seconds the executors have to answer a caller's request",
+    )
+    slow_request_timeout_secs: Seconds = Field(
+        default=300,
+        description="seconds they have for exports, imports and bulk operations",
+    )
     retention_interval_secs: Seconds = Field(
         default=300, description="seconds between retention messages, jittered"
     )
     census_interval_secs: Seconds = Field(
         default=300, description="seconds between counts of pending work, jittered"
+    )
+    metrics_collection_secs: int = Field(
+        default=300,
+        ge=1,
+        le=86_400,
+        description="seconds that one count of workflows and steps is about",
+        validation_alias=AliasChoices(
+            "RELAY_METRICS_COLLECTION_SECS", "DBOS__METRICS_COLLECTION_PERIOD"
+        ),
     )
     flush_interval_secs: Seconds = Field(
         default=30, description="seconds between writes of last-seen times"
@@ -293,12 +313,24 @@ class RelaySettings(BaseSettings):
         return timedelta(seconds=self.order_timeout_secs)
 
     @property
+    def request_timeout(self) -> timedelta:
+        return timedelta(seconds=self.request_timeout_secs)
+
+    @property
+    def slow_request_timeout(self) -> timedelta:
+        return timedelta(seconds=self.slow_request_timeout_secs)
+
+    @property
     def retention_interval(self) -> timedelta:
         return timedelta(seconds=self.retention_interval_secs)
 
     @property
     def census_interval(self) -> timedelta:
         return timedelta(seconds=self.census_interval_secs)
+
+    @property
+    def metrics_collection_period(self) -> timedelta:
+        return timedelta(seconds=self.metrics_collection_secs)
 
     @property
     def flush_interval(self) -> timedelta:

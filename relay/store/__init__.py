@@ -17,6 +17,8 @@ hand changed records back::
                   │               ├─ census          the last count of pending work
                   │               ├─ unknown_owner   whose of it nobody will recover
                   │               ├─ dispute         its executors read two databases
+  │               ├─ metric          what was counted in it, window by window
+  │               ├─ collection      the end of the last window
                   │               └─ api_key_application
                   ├─ deleted_application             names that need a PUT to come back
                   ├─ api_key
@@ -29,7 +31,8 @@ Invariants:
   on old news changes nothing, so a transaction of unknown outcome may be repeated.
 - At most one recovery of an executor is open, until it has a final state.
 - Locks are taken in one order, whoever takes them: applications, then executors, then
-  recoveries, then workflow losses, each by their keys.
+  recoveries, then workflow losses, each by their keys; what is collected comes right
+  after the application.
 - Every "now" is the database's clock, read when the unit of work began: `work.now`.
 - Deleting an application deletes all that hangs on it except the audit log, and never
   widens a key: a key that loses its last application covers none.

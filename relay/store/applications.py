@@ -248,6 +248,7 @@ def _settings_of(record: ApplicationRecord) -> Mapping[str, Any]:
         "private_mode": record.private_mode,
         "language": record.language,
         "version_policy": record.version_policy.value,
+        "imports_allowed": record.imports_allowed,
     }
 
 
@@ -264,4 +265,5 @@ def _to_record(row: Row[Any]) -> ApplicationRecord:
         private_mode=row.private_mode,
         language=row.language,
         version_policy=VersionPolicy(row.version_policy),
+        imports_allowed=row.imports_allowed,
     )

@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -74,6 +75,7 @@ application = Table(
     Column("private_mode", Boolean, nullable=False),
     Column("language", String),
     Column("version_policy", String, nullable=False),
+    Column("imports_allowed", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("organization_id", "name"),
 )
 
@@ -242,6 +244,27 @@ dispute = Table(
     Column("application_id", String, primary_key=True),
     Column("since", Instant, nullable=False),
     Column("sides", Json, nullable=False),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
+)
+
+# How far the counts of an application have been collected.
+collection = Table(
+    "collection",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("collected_to", Instant, nullable=False),
+    ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
+)
+
+metric = Table(
+    "metric",
+    metadata,
+    Column("application_id", String, primary_key=True),
+    Column("time_bucket", Instant, primary_key=True),
+    Column("metric_type", String, primary_key=True),
+    Column("metric_name", String, primary_key=True),
+    Column("granularity_ms", Span, nullable=False),
+    Column("value", BigInteger, nullable=False),
     ForeignKeyConstraint(["application_id"], ["application.id"], ondelete="CASCADE"),
 )
 

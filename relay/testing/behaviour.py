@@ -1,24 +1,30 @@
 """What a well-behaved Python executor answers, given what its database holds."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from relay.testing.answers import Failure, Reply
+from relay.testing.application import FakeApplication, Request
 from relay.testing.work import FakeWork
 
-Request: TypeAlias = Mapping[str, Any]
-"""One request as received: `type`, `request_id` and its fields."""
+__all__ = ["Request", "behave"]
 
 UNKNOWN: Final = Failure("Unknown message type")
 
 
 def behave(
-    request: Request, info: Mapping[str, Any], work: FakeWork
+    request: Request,
+    info: Mapping[str, Any],
+    work: FakeWork,
+    application: FakeApplication | None = None,
 ) -> Reply | Failure:
     """
     The answer of the executor that is called what `info` says.
 
     An order moves the work of the executor's own version, and only that.
+
+    Args:
+        application: what there is beside the work; by default, a new one.
     """
     version = info["application_version"]
     match request:
@@ -38,5 +44,9 @@ def behave(
             return Reply({"output": work.answer_count(body)})
         case {"type": "retention"}:
             return Reply({"success": True})
+        case {"type": "get_metrics"}:
+            return Reply({"metrics": []})
         case _:
-            return UNKNOWN
+            known = application or FakeApplication()
+            executor = (info["executor_id"], version)
+            return known.answer(request, executor, work) or UNKNOWN

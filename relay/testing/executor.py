@@ -28,6 +28,7 @@ from relay.testing.answers import (
     WrongId,
     WrongType,
 )
+from relay.testing.application import FakeApplication
 from relay.testing.behaviour import Request, behave
 from relay.testing.work import FakeWork
 
@@ -40,9 +41,10 @@ class FakeExecutor:
     One connected executor whose answers a test decides.
 
     By default it is a well-behaved Python executor: it says who it is, owns up to the
-    work in `work` and takes work of its version over. `script` replaces the answers to
-    one message type, one after another; the last one stays. Everything it is asked is
-    in `requests`. It answers pings while it reads, and pings only by `ping`.
+    work in `work`, takes work of its version over, and knows what there is in
+    `application`. `script` replaces the answers to one message type, one after
+    another; the last one stays. Everything it is asked is in `requests`. It answers
+    pings while it reads, and pings only by `ping`.
     """
 
     def __init__(
@@ -51,12 +53,14 @@ class FakeExecutor:
         info: Mapping[str, Any],
         *,
         work: FakeWork,
+        application: FakeApplication,
         script: Mapping[str, Sequence[Answer]],
         clock: Clock,
     ) -> None:
         """Use `FakeExecutor.connect`."""
         self.info = info
         self.work = work
+        self.application = application
         self.requests: list[Request] = []
         self.closed = asyncio.Event()
         self._socket = socket
@@ -81,6 +85,7 @@ class FakeExecutor:
         hostname: str | None = "host-1",
         metadata: Mapping[str, Any] | None = None,
         work: FakeWork | None = None,
+        application: FakeApplication | None = None,
         script: Mapping[str, Sequence[Answer]] | None = None,
         clock: Clock | None = None,
         headers: Mapping[str, str] | None = None,
@@ -92,6 +97,7 @@ class FakeExecutor:
             url: base of the server, such as `ws://127.0.0.1:8090`; a path is kept.
             script: answers by message type, from the first request on.
             work: shared with other executors of the same system database.
+            application: the same; its name is `app` unless it is given.
             clock: measures `Slow` answers.
 
         Raises:
@@ -118,6 +124,7 @@ class FakeExecutor:
             socket,
             info,
             work=FakeWork() if work is None else work,
+            application=application or FakeApplication(name=app),
             script=script or {},
             clock=clock or SystemClock(),
         )
@@ -253,7 +260,8 @@ class FakeExecutor:
     async def _answer(self, answer: Answer, request: Request) -> None:
         match answer:
             case Default():
-                await self._answer(behave(request, self.info, self.work), request)
+                answer = behave(request, self.info, self.work, self.application)
+                await self._answer(answer, request)
             case Reply(fields):
                 await self._socket.send(_compose(request, fields))
             case Failure(message):

@@ -22,6 +22,7 @@ class FakeWork:
         self.owners: dict[str, tuple[str, str]] = {}
         self.is_lazy = is_lazy
         self._finished: dict[str, tuple[str, str]] = {}
+        self._cancelled: set[str] = set()
         self._created_ms: dict[str, int] = {}
 
     def add(self, executor_id: str, version: str, *workflow_ids: str) -> None:
@@ -35,12 +36,23 @@ class FakeWork:
         for workflow_id in workflow_ids:
             self._finished[workflow_id] = self.owners.pop(workflow_id)
 
+    def cancel(self, *workflow_ids: str) -> None:
+        """Cancel what is pending of them."""
+        pending = [each for each in workflow_ids if each in self.owners]
+        self.finish(*pending)
+        self._cancelled.update(pending)
+
+    def knows(self, workflow_id: str) -> bool:
+        """Whether the database has such a workflow."""
+        return workflow_id in self.owners or workflow_id in self._finished
+
     def forget(self, *workflow_ids: str) -> None:
         """Delete workflows, as the retention of their application does."""
         for workflow_id in workflow_ids:
             self.owners.pop(workflow_id, None)
             self._finished.pop(workflow_id, None)
             self._created_ms.pop(workflow_id, None)
+            self._cancelled.discard(workflow_id)
 
     def list_pending(
         self, executor_ids: Collection[str] = (), versions: Collection[str] = ()
@@ -69,15 +81,13 @@ class FakeWork:
     def answer_listing(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows that `list_workflows` with this body finds."""
         rows = [
-            self._row(workflow_id, owner, status)
-            for owners, status in (
-                (self.owners, "PENDING"),
-                (self._finished, "SUCCESS"),
-            )
+            self._row(workflow_id, owner, body)
+            for owners in (self.owners, self._finished)
             for workflow_id, owner in owners.items()
         ]
         filters = {
             "WorkflowUUID": body.get("workflow_uuids"),
+            "WorkflowName": body.get("workflow_name"),
             "Status": body.get("status"),
             "ExecutorID": body.get("executor_id"),
             "ApplicationVersion": body.get("application_version"),
@@ -91,13 +101,15 @@ class FakeWork:
             key=lambda row: self._created_ms.get(row["WorkflowUUID"], 0),
             reverse=bool(body.get("sort_desc")),
         )
+        offset: int = body.get("offset") or 0
         limit: int | None = body.get("limit")
-        return found[:limit]
+        return found[offset:][:limit]
 
     def answer_count(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows that `get_workflow_aggregates` with this body counts."""
         group_keys = {
             "group_by_status": ("status", "Status"),
+            "group_by_name": ("name", "WorkflowName"),
             "group_by_executor_id": ("executor_id", "ExecutorID"),
             "group_by_application_version": (
                 "application_version",
@@ -114,18 +126,28 @@ class FakeWork:
         ]
 
     def _row(
-        self, workflow_id: str, owner: tuple[str, str], status: str
+        self, workflow_id: str, owner: tuple[str, str], options: Mapping[str, Any]
     ) -> dict[str, Any]:
         executor_id, version = owner
         created_ms = self._created_ms.get(workflow_id)
-        return {
+        row = {
             "WorkflowUUID": workflow_id,
             "WorkflowName": "checkout",
-            "Status": status,
+            "Status": self._status(workflow_id),
             "ExecutorID": executor_id,
             "ApplicationVersion": version,
             "CreatedAt": None if created_ms is None else str(created_ms),
         }
+        if options.get("load_input"):
+            row["Input"] = "(('book',), {})"
+        if options.get("load_output") and row["Status"] == "SUCCESS":
+            row["Output"] = "'sold'"
+        return row
+
+    def _status(self, workflow_id: str) -> str:
+        if workflow_id in self.owners:
+            return "PENDING"
+        return "CANCELLED" if workflow_id in self._cancelled else "SUCCESS"
 
 
 def _list(value: str | list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The real registry, ledger and store, and a hub that only takes notes."""
 
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +14,7 @@ import httpx
 from relay.audit import AuditWriter
 from relay.census import CensusReports
 from relay.clock import SystemClock
+from relay.collection import MetricReports
 from relay.db import Database
 from relay.errors import StoreUnavailableError
 from relay.ids import (
@@ -26,7 +27,7 @@ from relay.ids import (
     InstanceId,
 )
 from relay.liveness.states import ExecutorStatus
-from relay.records import AuditRecord, ExecutorRecord
+from relay.records import AuditRecord, ExecutorRecord, MetricRecord, MetricType
 from relay.recovery import Ledger
 from relay.registry import (
     LOCAL_ORGANIZATION,
@@ -38,6 +39,7 @@ from relay.settings import RelaySettings
 from relay.store import Store
 from relay.telemetry import Metrics
 from relay_api.app import create_app
+from tests.api.paper import PaperExecutors, make_operations
 from tests.registry.sockets import RecordingSockets
 
 PEER = "192.0.2.7"
@@ -66,9 +68,13 @@ class House:
     ledger: Ledger
     metrics: Metrics
     database: Database
+    audit_writer: AuditWriter
     rechecks: list[None]
+    executors: PaperExecutors = field(default_factory=PaperExecutors)
     monitor: PaperMonitor = field(default_factory=PaperMonitor)
     client: httpx.AsyncClient = field(init=False)
+    serve: Callable[..., Awaitable[None]] = field(init=False)
+    """The surface itself, for a test that is the HTTP server."""
 
     async def audit(self, **filters: Any) -> Sequence[AuditRecord]:
         """All audit entries, newest first."""
@@ -133,6 +139,31 @@ class House:
             await work.executors.insert(record)
         return record
 
+    async def add_metric(
+        self, application: ApplicationRef, **changes: Any
+    ) -> MetricRecord:
+        """A count of five minutes, instead of those that begin later."""
+        fields: dict[str, Any] = {
+            "application_id": application.id,
+            "time_bucket": LONG_AGO,
+            "granularity": timedelta(minutes=5),
+            "metric_type": MetricType.WORKFLOWS,
+            "metric_name": "checkout",
+            "value": 7,
+        }
+        record = MetricRecord(**(fields | changes))
+        end = record.time_bucket + record.granularity
+        async with self.store.write() as work:
+            ends = await work.metrics.find_ends([application.id])
+            assert await work.metrics.close_window(
+                application.id,
+                record.time_bucket,
+                end,
+                [record],
+                expected_end=ends.get(application.id),
+            )
+        return record
+
 
 @asynccontextmanager
 async def open_house(
@@ -154,9 +185,14 @@ async def open_house(
         app = create_app(settings)
         server = SimpleNamespace(
             settings=settings,
+            clock=SystemClock(),
+            operations=make_operations(
+                house.store, house.audit_writer, house.executors
+            ),
             registry=house.registry,
             ledger=house.ledger,
             census_reports=CensusReports(house.store),
+            metric_reports=MetricReports(house.store),
             metrics=house.metrics,
             monitor=house.monitor,
         )
@@ -165,6 +201,7 @@ async def open_house(
             # What the lifespan would have yielded.
             await app({**scope, "state": {"server": server}}, receive, send)
 
+        house.serve = serve
         transport = httpx.ASGITransport(app=serve, client=(PEER, 50_000))
         house.client = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://localhost:8090")
@@ -194,6 +231,7 @@ async def _furnish(settings: RelaySettings, database: Database) -> House:
         ledger=Ledger(store, audit),
         metrics=metrics,
         database=database,
+        audit_writer=audit,
         rechecks=rechecks,
     )
 

@@ -402,10 +402,24 @@ async def test_relay_settings_hold_the_version_policy(house: House) -> None:
 
     response = await house.client.patch(path, json={"versionPolicy": "any"})
 
-    assert before.json() == {"versionPolicy": "same"}
+    assert before.json() == {"versionPolicy": "same", "importsAllowed": False}
     assert response.status_code == 204
-    assert (await house.client.get(path)).json() == {"versionPolicy": "any"}
+    after = (await house.client.get(path)).json()
+    assert after == {"versionPolicy": "any", "importsAllowed": False}
     assert (await house.audit())[0].entry.details["version_policy"] == "any"
+
+
+async def test_imports_are_off_until_they_are_allowed(house: House) -> None:
+    """`importsAllowed` is a setting of its own, and who set it is audited."""
+    await house.register("shop")
+    path = "/relay/v1/orgs/local/apps/shop/settings"
+
+    response = await house.client.patch(path, json={"importsAllowed": True})
+
+    assert response.status_code == 204
+    after = (await house.client.get(path)).json()
+    assert after == {"versionPolicy": "same", "importsAllowed": True}
+    assert (await house.audit())[0].entry.details["imports_allowed"] is True
 
 
 @pytest.mark.parametrize("policy", ["newest", None, 1])

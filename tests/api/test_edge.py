@@ -22,7 +22,7 @@ APPS = "/v2/orgs/local/apps"
         "/v2",
         f"{APPS}/",
         f"{APPS}//executors",
-        f"{APPS}/shop/workflows",
+        f"{APPS}/shop/alerting-rules",
         "/v2/entitlements",
     ],
 )

@@ -78,6 +78,49 @@ TOKEN = "/v2/orgs/local/tokens/worker"
             "query.offset",
             "must be at most 9223372036854775807",
         ),
+        (
+            "GET",
+            f"{APP}/workflows?sortDesc=yes",
+            None,
+            "query.sortDesc",
+            "must be true or false",
+        ),
+        (
+            "POST",
+            f"{APP}/workflows/search",
+            {"offset": -1},
+            "body.offset",
+            "must be at least 0",
+        ),
+        (
+            "POST",
+            f"{APP}/workflows/search",
+            {"user": ["a", "b\0"]},
+            "body.user[1]",
+            "must hold no NUL",
+        ),
+        (
+            "POST",
+            f"{APP}/workflows/search",
+            {"attributes": {"a": [2**53]}},
+            "body.attributes",
+            "must hold no number beyond ±9007199254740991",
+        ),
+        (
+            "POST",
+            f"{APP}/workflows/bulk-cancel",
+            {"workflowIds": ["a", " "]},
+            "body.workflowIds[1]",
+            "must not be blank",
+        ),
+        (
+            "POST",
+            f"{APP}/workflows/bulk-fork-from-failure",
+            {"workflowIds": ["a"]},
+            "body",
+            "must have exactly one of fromLastFailure, fromLastStep, fromStep and"
+            " fromStepName",
+        ),
     ],
 )
 async def test_mistake_is_told_in_plain_words(

@@ -28,6 +28,8 @@ from relay.records import (
     AuditSubject,
     ExecutorRecord,
     KeyRecord,
+    MetricRecord,
+    MetricType,
     RecoveryRecord,
     RecoveryState,
     VersionPolicy,
@@ -162,6 +164,22 @@ def make_loss(
             losses=1,
             last_lost_at=START,
             handed_on_at=None,
+        ),
+        **changes,
+    )
+
+
+def make_metric(
+    name: str = "checkout", application: ApplicationRef = APP, **changes: Any
+) -> MetricRecord:
+    return replace(
+        MetricRecord(
+            application_id=application.id,
+            time_bucket=START,
+            granularity=timedelta(minutes=1),
+            metric_type=MetricType.WORKFLOWS,
+            metric_name=name,
+            value=1,
         ),
         **changes,
     )

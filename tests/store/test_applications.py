@@ -40,6 +40,7 @@ async def test_every_setting_survives_a_round_trip(store: Store) -> None:
         private_mode=True,
         language="python",
         version_policy=VersionPolicy.ANY,
+        imports_allowed=True,
     )
 
     async with store.write() as work:

@@ -70,12 +70,14 @@ class ApplicationSettings(Answer):
     """What the contract's `Application` has no room for."""
 
     version_policy: VersionPolicy
+    imports_allowed: bool
 
 
 class ApplicationSettingsPatch(Order):
     """New values; what is absent stays."""
 
     version_policy: Annotated[VersionPolicy | None, NotNull] = None
+    imports_allowed: Annotated[bool | None, NotNull] = None
 
 
 @router.get(
@@ -177,7 +179,10 @@ async def get_settings(
 ) -> ApplicationSettings:
     """Relay's own settings of an application."""
     view = await server.registry.applications.get(name)
-    return ApplicationSettings(version_policy=view.record.version_policy)
+    return ApplicationSettings(
+        version_policy=view.record.version_policy,
+        imports_allowed=view.record.imports_allowed,
+    )
 
 
 @router.patch(
@@ -200,8 +205,14 @@ async def update_settings(
 
     With `versionPolicy` `any`, work that no executor of its version can take is offered
     to executors of other versions too; with `same`, it waits.
+
+    `importsAllowed` lets workflows be imported. A Python application unpickles what it
+    is given: whoever may import may run code in its executors.
     """
-    change = ApplicationChange(version_policy=body.version_policy or KEEP)
+    change = ApplicationChange(
+        version_policy=body.version_policy or KEEP,
+        imports_allowed=KEEP if body.imports_allowed is None else body.imports_allowed,
+    )
     await server.registry.applications.change(caller, name, change)
 
 

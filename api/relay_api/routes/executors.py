@@ -3,10 +3,12 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter
+from starlette.responses import Response
 
 from relay.access import Permission
 from relay.liveness.states import ExecutorStatus
 from relay.registry import Actor, ExecutorView
+from relay_api.answers import Properties, answer_list, dump
 from relay_api.dependencies import ApplicationName, ServerHere, reads_application
 from relay_api.shapes import Answer, Instant
 
@@ -61,34 +63,39 @@ class ExecutorDetail(Answer):
     last_error: str | None
 
 
-@router.get("/v2/orgs/{orgName}/apps/{appName}/executors", operation_id="listExecutors")
+@router.get(
+    "/v2/orgs/{orgName}/apps/{appName}/executors",
+    operation_id="listExecutors",
+    response_model=list[Executor],
+)
 async def list_executors(
     _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
     server: ServerHere,
     name: ApplicationName,
-) -> list[Executor]:
+) -> Response:
     """All executors that are not forgotten yet, DEAD ones included, oldest first."""
     views = await server.registry.list_executors(name)
-    return [_to_executor(view) for view in views]
+    return await answer_list(server.clock, views, _to_executor)
 
 
 @router.get(
     "/relay/v1/orgs/{orgName}/apps/{appName}/executors",
     operation_id="listRelayExecutors",
+    response_model=list[ExecutorDetail],
 )
 async def list_executor_details(
     _: Annotated[Actor, reads_application(Permission.APPLICATION_READ)],
     server: ServerHere,
     name: ApplicationName,
-) -> list[ExecutorDetail]:
+) -> Response:
     """The same executors, with all that Relay knows of them."""
     views = await server.registry.list_executors(name)
-    return [_to_detail(view) for view in views]
+    return await answer_list(server.clock, views, _to_detail)
 
 
-def _to_executor(view: ExecutorView) -> Executor:
+def _to_executor(view: ExecutorView) -> Properties:
     record = view.record
-    return Executor(
+    executor = Executor(
         executor_id=record.ref.executor_id,
         app_id=record.ref.application.id,
         app_version=record.app_version,
@@ -101,11 +108,12 @@ def _to_executor(view: ExecutorView) -> Executor:
         dbos_version=record.dbos_version,
         executor_metadata=None if record.metadata is None else dict(record.metadata),
     )
+    return dump(executor)
 
 
-def _to_detail(view: ExecutorView) -> ExecutorDetail:
+def _to_detail(view: ExecutorView) -> Properties:
     record = view.record
-    return ExecutorDetail(
+    detail = ExecutorDetail(
         executor_id=record.ref.executor_id,
         app_version=record.app_version,
         status=record.status,
@@ -125,3 +133,4 @@ def _to_detail(view: ExecutorView) -> ExecutorDetail:
         warnings=list(view.warnings),
         last_error=record.last_error,
     )
+    return dump(detail)

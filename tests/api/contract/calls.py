@@ -7,8 +7,14 @@ The house they are made in has the application `shop` and the key `old`.
 from dataclasses import dataclass
 from typing import Any
 
-ECHOED = {"$schema": "https://relay.example.org/schemas/Any.json"}
-"""What a client sends back that it once got."""
+from tests.api.contract import relayed
+from tests.api.contract.expected import EXPECTED
+from tests.api.contract.relayed import ECHOED
+
+METRICS_WINDOW = {
+    "startTime": "2026-01-01T01:00:00+01:00",
+    "endTime": "2026-01-01T00:00:00.001Z",
+}
 
 SUCCESSES: dict[str, list[dict[str, Any]]] = {
     "listPermissions": [{}],
@@ -80,6 +86,8 @@ SUCCESSES: dict[str, list[dict[str, Any]]] = {
     ],
     "deleteApp": [{}],
     "listExecutors": [{}],
+    "listMetrics": [{"params": METRICS_WINDOW}],
+    **relayed.SUCCESSES,
 }
 """Calls of each served operation that must succeed."""
 
@@ -97,13 +105,17 @@ def _text(content: str) -> dict[str, Any]:
     return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
-BAD_BODIES = {
+BAD_BODIES: dict[str, dict[str, Any]] = {
     "createToken": {"values": {"tokenName": "new"}},
     "registerApp": {"values": {"appName": "new"}},
     "updateApp": {},
+    **{name: {} for name in relayed.BAD_VALUES},
 }
 """Operations that read a body, and where to send it."""
 
+_ASKING_EXECUTORS: dict[str, dict[str, Any]] = {
+    name: calls[0] for name, calls in SUCCESSES.items() if 503 in EXPECTED[name].errors
+}
 FAILURES = [
     *(
         failure
@@ -119,11 +131,48 @@ FAILURES = [
             Failure(name, 422, {**where, "json": {"unknown": 1}}),
             Failure(name, 422, {**where, "json": []}),
         )
+        # What is too large for an import is too large for a test of many.
+        if (name, failure.status) != ("importWorkflow", 413)
     ),
     *(
         Failure(name, 404, {"values": {"appName": "unknown"}})
         for name in ("getApp", "deleteApp", "listExecutors")
     ),
+    *(
+        Failure(name, 404, {**request, "values": {"appName": "unknown"}})
+        for name, request in _ASKING_EXECUTORS.items()
+    ),
+    *(
+        Failure(name, 404, {"values": {parameter: "unknown"}})
+        for parameter, names in relayed.NAMED.items()
+        for name in names
+    ),
+    *(
+        Failure(name, 422, {"json": body})
+        for name, bodies in relayed.BAD_VALUES.items()
+        for body in bodies
+    ),
+    *(
+        Failure(name, 422, {"params": {key: value}})
+        for name, flaws in relayed.BAD_QUERIES.items()
+        for key, value in flaws
+    ),
+    Failure(
+        "listMetrics", 404, {"values": {"appName": "unknown"}, "params": METRICS_WINDOW}
+    ),
+    *(
+        Failure("listMetrics", 422, {"params": params})
+        for params in (
+            {},
+            {"startTime": METRICS_WINDOW["startTime"]},
+            {"endTime": METRICS_WINDOW["endTime"]},
+            {**METRICS_WINDOW, "startTime": "yesterday"},
+            {**METRICS_WINDOW, "endTime": "2026-01-01T00:00:01"},
+            {**METRICS_WINDOW, "endTime": "2026-01-01T00:00:00Z"},
+            {**METRICS_WINDOW, "endTime": "2025-12-31T00:00:00Z"},
+        )
+    ),
+    Failure("setLatestAppVersion", 404, {"json": {"versionName": "unknown"}}),
     Failure("updateApp", 404, {"values": {"appName": "unknown"}, "json": {}}),
     Failure("updateApp", 422, {}),
     Failure("updateApp", 422, {"json": {"executorTimeoutSecs": "60"}}),

@@ -16,7 +16,14 @@ OPERATIONS = {
     operation["operationId"]: (path, method, operation)
     for path, method, operation in list_operations(CONTRACT)
 }
-SAMPLES = {"orgName": "local", "appName": "shop", "tokenName": "old"}
+SAMPLES = {
+    "orgName": "local",
+    "appName": "shop",
+    "tokenName": "old",
+    "workflowId": "done",
+    "queueName": "jobs",
+    "scheduleName": "nightly",
+}
 """What stands in a path unless a test says otherwise."""
 
 _FORMATS = FormatChecker(formats=())

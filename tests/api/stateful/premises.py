@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 
 from relay.clock import SystemClock
 from relay.ids import AppVersion, ExecutorId, ExecutorRef
-from relay.registry import SHELL_ACTOR
+from relay.registry import SHELL_ACTOR, ApplicationChange
 from relay.settings import AuthMode, RelaySettings
 from relay.testing.answers import Silence
 from relay.testing.executor import PATIENCE, FakeExecutor
+from relay.testing.work import FakeWork
 from tests.recovery.records import make_recovery
 from tests.serving import Serving, serving
 
@@ -28,8 +29,9 @@ class Premises:
     One running server.
 
     `renew` puts it back to where it began: the application `shop` with one live
-    executor and one open recovery that is not due, a key to be revoked, the executor's,
-    and that of `session`, which may do everything. Only the audit log remembers more.
+    executor, its two workflows and one open recovery that is not due, a key to be
+    revoked, the executor's, and that of `session`, which may do everything. Only the
+    audit log remembers more.
     """
 
     def __init__(self, portal: BlockingPortal, served: Serving) -> None:
@@ -72,6 +74,9 @@ class Premises:
         if self._served.server.settings.auth is AuthMode.KEYS:
             self.session.headers["Authorization"] = f"Bearer {admin}"
         await registry.applications.put(SHELL_ACTOR, APPLICATION, private_mode=None)
+        await registry.applications.change(
+            SHELL_ACTOR, APPLICATION, ApplicationChange(imports_allowed=True)
+        )
         view = await registry.applications.get(APPLICATION)
         lost = ExecutorRef(view.record.ref, ExecutorId("lost"))
         async with self._served.server.store.write() as work:
@@ -88,6 +93,7 @@ class Premises:
             self._served.url,
             APPLICATION,
             executor,
+            work=_make_work(),
             # A recovery that it takes over would be closed at some moment or other.
             script={"exist_pending_workflows": [Silence()], "recovery": [Silence()]},
         )
@@ -100,6 +106,13 @@ class Premises:
         if executor is not None:
             async with executor:
                 pass
+
+
+def _make_work() -> FakeWork:
+    work = FakeWork()
+    work.add("executor-1", "v1", "running", "done")
+    work.finish("done")
+    return work
 
 
 @contextmanager

@@ -10,11 +10,17 @@ from schemathesis.core.failures import FailureGroup
 from relay.errors import NotFoundError
 from relay.settings import AuthMode
 from relay_api import problems
-from relay_api.contract import list_operations
+from relay_api.contract import Document, list_operations
 from relay_api.problems import ROWS, Row
 from relay_api.routes import applications
 from tests.api.stateful.premises import open_premises
-from tests.api.stateful.surface import read_surface, walkable, well_known
+from tests.api.stateful.surface import (
+    about_relay,
+    about_work,
+    read_surface,
+    walkable,
+    well_known,
+)
 from tests.api.stateful.walk import Tally, ask_anything, walk_about
 from tests.fuzz.effort import unhurried
 
@@ -38,11 +44,14 @@ def assert_all_succeeded(tally: Tally, surface: dict[str, Any]) -> None:
     assert served - succeeded == set()
 
 
+@pytest.mark.parametrize("part", [about_relay, about_work])
 @pytest.mark.parametrize("auth", list(AuthMode))
-def test_no_walk_meets_a_fault(tmp_path: Path, auth: AuthMode) -> None:
+def test_no_walk_meets_a_fault(
+    tmp_path: Path, auth: AuthMode, part: Callable[[Document], Document]
+) -> None:
     """Nor a status, a type or a shape that is not documented, wherever links lead."""
     with open_premises(tmp_path, auth) as premises:
-        surface = read_surface(premises.url, premises.session)
+        surface = part(read_surface(premises.url, premises.session))
 
         tally = walk_about(premises, walkable(surface), WALKS)
 
@@ -96,7 +105,7 @@ def test_a_walk_notices(
     """What the walks are for: each defect that is put in is found, and named."""
     defect(monkeypatch)
     with open_premises(tmp_path, AuthMode.LOCAL) as premises:
-        surface = walkable(read_surface(premises.url, premises.session))
+        surface = walkable(about_relay(read_surface(premises.url, premises.session)))
 
         with pytest.raises(FailureGroup) as failure:
             walk_about(premises, surface, WALKS)

@@ -1,0 +1,228 @@
+"""Asking whichever executor of an application can answer a caller."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from relay.clock import Clock
+from relay.dispatch import Dispatcher, Peer, Repeat
+from relay.errors import (
+    ExecutorFailedError,
+    InvalidInputError,
+    NoExecutorError,
+    RelayError,
+    UnknownMessageError,
+)
+from relay.ids import AppVersion
+from relay.operations.failures import translate
+from relay.protocol import Request
+from relay.protocol.sdk import Sdk
+from relay.protocol.support import knows_message, list_ignored
+from relay.protocol.versions import ListApplicationVersionsRequest
+from relay.records import ApplicationRecord
+from relay.settings import RelaySettings
+
+ReplyT = TypeVar("ReplyT")
+Check = Callable[[Peer], RelayError | None]
+
+TRY_TIMEOUT: Final = timedelta(seconds=10)
+"""For one executor, as long as there is another one that could be asked."""
+
+_IN_QUERY: Final = frozenset({"get_metrics", "list_schedules", "list_steps"})
+"""Messages whose options stand in the query of a request, not in its body."""
+
+_REST_NAMES: Final = {
+    "application_version": "app_version",
+    "authenticated_user": "user",
+    "function_name": "step_name",
+    "workflow_uuids": "workflow_ids",
+}
+"""Wire names that REST has another word for; the others are the same in camel case."""
+
+logger = structlog.get_logger(__name__)
+
+
+class Executors:
+    """
+    Reads and changes through any executor of an application that can do it.
+
+    All executors of an application work on one database, so that it does not matter
+    which one answers; which SDK it has does. Who would not know the message, or would
+    leave one of its options out of account, is not asked.
+
+    Every method raises:
+        NoExecutorError: none is connected; try again later.
+        InvalidInputError: the executors' SDKs would ignore an option that is set, or
+            refuse its value; `location` names it.
+        NotFoundError, ConflictError, PermissionDeniedError: what the executor said.
+        DispatchError: nobody answered in time, or usefully.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, settings: RelaySettings, clock: Clock
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._settings = settings
+        self._clock = clock
+
+    async def read(
+        self,
+        application: ApplicationRecord,
+        request: Request[ReplyT],
+        *,
+        about: tuple[str, str] | None = None,
+        within: timedelta | None = None,
+    ) -> ReplyT:
+        """
+        The answer of any executor; the next one is asked when one is lost or silent.
+
+        Args:
+            about: kind and name of what is asked for, for `NotFoundError`.
+            within: for all tries; default: the setting for requests of callers. With a
+                span of its own one try may take all of it.
+        """
+        return await self._ask(
+            application,
+            request,
+            Repeat.ALWAYS,
+            self._settings.request_timeout if within is None else within,
+            about=about,
+            attempt_timeout=TRY_TIMEOUT if within is None else None,
+        )
+
+    async def change(
+        self,
+        application: ApplicationRecord,
+        request: Request[ReplyT],
+        *,
+        repeat: Repeat,
+        about: tuple[str, str] | None = None,
+        within: timedelta | None = None,
+        latest_version: bool = False,
+    ) -> ReplyT:
+        """
+        What one executor says of having made a change.
+
+        Args:
+            repeat: whether another one is asked when the first one is lost or silent.
+            about: kind and name of what is changed, for `NotFoundError`.
+            within: for all tries; default: the setting for requests of callers. With a
+                span of its own one try may take all of it.
+            latest_version: whether only executors of the latest application version
+                may do it. Where no executor knows which one that is, all may.
+        """
+        span = self._settings.request_timeout if within is None else within
+        deadline = self._clock.monotonic() + span.total_seconds()
+        check: Check | None = None
+        if latest_version:
+            latest = await self._find_latest_version(application)
+            check = None if latest is None else _having(application, latest)
+        # Of what must not be repeated once it is delivered, nobody is hurried: the
+        # answer to a second try would be the same time-out.
+        may_hurry = within is None and repeat is Repeat.ALWAYS
+        return await self._ask(
+            application,
+            request,
+            repeat,
+            timedelta(seconds=deadline - self._clock.monotonic()),
+            about=about,
+            attempt_timeout=TRY_TIMEOUT if may_hurry else None,
+            check=check,
+        )
+
+    async def _find_latest_version(
+        self, application: ApplicationRecord
+    ) -> AppVersion | None:
+        try:
+            versions = await self.read(application, ListApplicationVersionsRequest())
+        except UnknownMessageError:
+            return None
+        return AppVersion(versions[0].version_name) if versions else None
+
+    async def _ask(
+        self,
+        application: ApplicationRecord,
+        request: Request[ReplyT],
+        repeat: Repeat,
+        span: timedelta,
+        *,
+        about: tuple[str, str] | None,
+        attempt_timeout: timedelta | None,
+        check: Check | None = None,
+    ) -> ReplyT:
+        def suits(peer: Peer) -> RelayError | None:
+            return (check(peer) if check else None) or find_misfit(peer, request)
+
+        try:
+            _, reply = await self._dispatcher.ask_any(
+                application.ref,
+                request,
+                span,
+                attempt_timeout=attempt_timeout,
+                is_last_patient=True,
+                repeat=repeat,
+                suits=suits,
+            )
+        except ExecutorFailedError as error:
+            logger.debug(
+                "executor_failed",
+                application=application.ref.name,
+                executor_id=error.executor,
+                message_type=request.message_type,
+                error=error.message,
+            )
+            kind, name = about or ("application", application.ref.name)
+            raise translate(error, kind, name) from None
+        except InvalidInputError as error:
+            raise _in_rest(error, request) from None
+        return reply
+
+
+def find_misfit(peer: Peer, request: Request[Any]) -> RelayError | None:
+    """Why the executor's SDK cannot do what `request` asks for; `None` if it can."""
+    sdk = Sdk(peer.info.language, peer.info.dbos_version)
+    label = " ".join(filter(None, (sdk.language, sdk.version))) or "unknown"
+    if not knows_message(sdk, request.message_type):
+        return UnknownMessageError(
+            peer.ref.executor_id,
+            f"the connected SDK ({label}) does not know {request.message_type!r};"
+            " a newer one may",
+        )
+    ignored = list_ignored(sdk, request)
+    if ignored:
+        return InvalidInputError(
+            f"{_place(request)}.{_camel(ignored[0])}",
+            f"the connected SDK ({label}) would ignore it: leave out"
+            f" {', '.join(map(_camel, ignored))}, or upgrade the SDK",
+        )
+    return None
+
+
+def _having(application: ApplicationRecord, version: AppVersion) -> Check:
+    def check(peer: Peer) -> RelayError | None:
+        if peer.info.application_version == version:
+            return None
+        return NoExecutorError(application.ref.name, version)
+
+    return check
+
+
+def _in_rest(error: InvalidInputError, request: Request[Any]) -> InvalidInputError:
+    """An error of the encoder, which knows wire paths, as one about a request."""
+    prefix, _, path = error.location.partition(".")
+    if prefix != request.message_type:
+        return error
+    name = path.removeprefix("body.").partition("[")[0].partition(".")[0]
+    field = _camel(_REST_NAMES.get(name, name))
+    return InvalidInputError(f"{_place(request)}.{field}", error.message, error.value)
+
+
+def _place(request: Request[Any]) -> str:
+    return "query" if request.message_type in _IN_QUERY else "body"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,323 @@
+"""Workflows changed: cancelled, resumed, forked, deleted, imported."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from uuid import uuid4
+
+from relay.dispatch import Repeat
+from relay.errors import DispatchError, InvalidInputError, PermissionDeniedError
+from relay.ids import AppVersion, WorkflowId
+from relay.operations.asking import Executors
+from relay.operations.clerk import Clerk, refuse_payloads
+from relay.operations.scope import check_owner
+from relay.operations.workflows import KIND
+from relay.protocol.messages import Acknowledgement
+from relay.protocol.workflow_orders import (
+    CancelRequest,
+    DeleteRequest,
+    ForkFromFailureRequest,
+    ForkMode,
+    ForkWorkflowRequest,
+    ImportWorkflowRequest,
+    ResumeRequest,
+)
+from relay.protocol.workflows import (
+    GetWorkflowRequest,
+    SearchWorkflowsRequest,
+    WorkflowFilter,
+)
+from relay.records import ApplicationRecord, AuditTarget
+from relay.registry import Actor
+
+LAST_START_STEP = 2**30 - 1
+"""Go does not answer when it is asked to fork from a later step."""
+
+
+class WorkflowChanges:
+    """
+    What can be done to workflows, by one executor for all.
+
+    Each success leaves one audit entry; what is refused or fails is written down by the
+    edge. Whoever may only touch some applications is refused what belongs to another
+    one in the same system database: its ids are looked up first.
+    """
+
+    def __init__(self, *, clerk: Clerk, executors: Executors, slow: timedelta) -> None:
+        self._clerk = clerk
+        self._executors = executors
+        self._slow = slow
+
+    async def cancel(
+        self,
+        actor: Actor,
+        application: str,
+        ids: Sequence[str],
+        *,
+        with_children: bool,
+        is_bulk: bool = False,
+    ) -> None:
+        """Cancel workflows; those that are finished or unknown are left alone."""
+        record, wanted = await self._prepare(actor, application, ids)
+        if wanted:
+            reply = await self._executors.change(
+                record,
+                CancelRequest(workflow_ids=wanted, cancel_children=with_children),
+                repeat=Repeat.ALWAYS,
+                within=self._slow if is_bulk else None,
+                about=_about(wanted),
+            )
+            demand_success(reply)
+        details = {"cancel_children": with_children}
+        await self._note(actor, "cancel", record, wanted, details, is_bulk=is_bulk)
+
+    async def resume(
+        self,
+        actor: Actor,
+        application: str,
+        ids: Sequence[str],
+        *,
+        queue_name: str | None,
+        is_bulk: bool = False,
+    ) -> None:
+        """
+        Put workflows back on a queue, by an executor of the latest version.
+
+        Asked twice, the SDK would also put back what has begun to run since, and run
+        its step again.
+        """
+        record, wanted = await self._prepare(actor, application, ids)
+        if wanted:
+            reply = await self._executors.change(
+                record,
+                ResumeRequest(workflow_ids=wanted, queue_name=queue_name),
+                repeat=Repeat.UNDELIVERED,
+                within=self._slow if is_bulk else None,
+                latest_version=True,
+                about=_about(wanted),
+            )
+            demand_success(reply)
+        details = {"queue_name": queue_name}
+        await self._note(actor, "resume", record, wanted, details, is_bulk=is_bulk)
+
+    async def delete(
+        self,
+        actor: Actor,
+        application: str,
+        ids: Sequence[str],
+        *,
+        with_children: bool,
+        is_bulk: bool = False,
+    ) -> None:
+        """Delete workflows with all they have written; unknown ones are no error."""
+        record, wanted = await self._prepare(actor, application, ids)
+        if wanted:
+            reply = await self._executors.change(
+                record,
+                DeleteRequest(workflow_ids=wanted, delete_children=with_children),
+                repeat=Repeat.ALWAYS,
+                within=self._slow if is_bulk else None,
+                about=_about(wanted),
+            )
+            demand_success(reply)
+        details = {"delete_children": with_children}
+        await self._note(actor, "delete", record, wanted, details, is_bulk=is_bulk)
+
+    async def fork(
+        self,
+        actor: Actor,
+        application: str,
+        workflow_id: str,
+        *,
+        start_step: int = 0,
+        app_version: str | None = None,
+        new_workflow_id: str | None = None,
+        queue_name: str | None = None,
+        queue_partition_key: str | None = None,
+    ) -> str:
+        """
+        Start a copy of a workflow from one of its steps; the copy's id.
+
+        Without an id for it Relay makes one, so that no repetition forks twice.
+
+        Raises:
+            ConflictError: the new id is taken.
+            InvalidInputError: `start_step` is none.
+        """
+        if not 0 <= start_step <= LAST_START_STEP:
+            raise InvalidInputError(
+                "body.startStep", f"must be from 0 to {LAST_START_STEP}", start_step
+            )
+        record, [wanted] = await self._prepare(actor, application, [workflow_id])
+        forked = await self._executors.change(
+            record,
+            ForkWorkflowRequest(
+                workflow_id=wanted,
+                start_step=start_step,
+                app_version=_version(app_version),
+                new_workflow_id=WorkflowId(new_workflow_id or str(uuid4())),
+                queue_name=queue_name,
+                queue_partition_key=queue_partition_key,
+            ),
+            repeat=Repeat.ALWAYS,
+            about=(KIND, workflow_id),
+        )
+        await self._clerk.note(
+            actor,
+            "workflow.fork",
+            record,
+            {
+                "new_workflow_id": forked,
+                "start_step": start_step,
+                "app_version": app_version,
+            },
+            target=_target(workflow_id),
+        )
+        return forked
+
+    async def fork_from_failure(
+        self,
+        actor: Actor,
+        application: str,
+        ids: Sequence[str],
+        *,
+        mode: ForkMode,
+        app_version: str | None = None,
+        queue_name: str | None = None,
+        queue_partition_key: str | None = None,
+    ) -> Sequence[str]:
+        """Fork each workflow from where `mode` says; the new ids, in the same order."""
+        record, _ = await self._prepare(actor, application, ids)
+        wanted = tuple(WorkflowId(id_) for id_ in ids)
+        forked: Sequence[str] = ()
+        if wanted:
+            forked = await self._executors.change(
+                record,
+                ForkFromFailureRequest(
+                    workflow_ids=wanted,
+                    mode=mode,
+                    app_version=_version(app_version),
+                    queue_name=queue_name,
+                    queue_partition_key=queue_partition_key,
+                ),
+                repeat=Repeat.UNDELIVERED,
+                within=self._slow,
+                about=_about(wanted),
+            )
+        await self._clerk.note(
+            actor,
+            "workflow.fork_from_failure",
+            record,
+            {
+                "workflow_ids": list(wanted),
+                "new_workflow_ids": list(forked),
+                "app_version": app_version,
+            },
+        )
+        return forked
+
+    async def import_one(
+        self, actor: Actor, application: str, serialized_workflow: str
+    ) -> None:
+        """
+        Have an executor take an exported workflow in.
+
+        Raises:
+            PermissionDeniedError: the application is private, or takes no imports.
+        """
+        record = await self._clerk.find(application)
+        refuse_payloads(record, "imports")
+        if not record.imports_allowed:
+            raise PermissionDeniedError(
+                f"application {record.ref.name!r} takes no imports, because a Python"
+                " application unpickles what it is given; to allow them, PATCH"
+                " importsAllowed under /relay/v1/orgs/{org}/apps/{app}/settings"
+            )
+        reply = await self._executors.change(
+            record,
+            ImportWorkflowRequest(serialized_workflow=serialized_workflow),
+            repeat=Repeat.UNDELIVERED,
+            within=self._slow,
+        )
+        demand_success(reply)
+        await self._clerk.note(
+            actor,
+            "workflow.import",
+            record,
+            {"size_chars": len(serialized_workflow)},
+        )
+
+    async def _prepare(
+        self, actor: Actor, application: str, ids: Sequence[str]
+    ) -> tuple[ApplicationRecord, tuple[WorkflowId, ...]]:
+        """The application, and each id once, none of them out of the actor's reach."""
+        record = await self._clerk.find(application)
+        wanted = tuple(WorkflowId(id_) for id_ in dict.fromkeys(ids))
+        if wanted and actor.principal.application_ids is not None:
+            await self._check_reach(record, wanted)
+        return record, wanted
+
+    async def _check_reach(
+        self, application: ApplicationRecord, ids: Sequence[WorkflowId]
+    ) -> None:
+        if len(ids) == 1:
+            row = await self._executors.read(
+                application,
+                GetWorkflowRequest(
+                    workflow_id=ids[0], load_input=False, load_output=False
+                ),
+                about=_about(ids),
+            )
+            rows = [] if row is None else [row]
+        else:
+            rows = list(
+                await self._executors.read(
+                    application,
+                    SearchWorkflowsRequest(
+                        filter=WorkflowFilter(workflow_ids=tuple(ids)),
+                        application=application.ref.name,
+                    ),
+                )
+            )
+        for row in rows:
+            check_owner(row.application_name, application, KIND, row.workflow_id)
+
+    async def _note(
+        self,
+        actor: Actor,
+        verb: str,
+        application: ApplicationRecord,
+        ids: Sequence[WorkflowId],
+        details: Mapping[str, object],
+        *,
+        is_bulk: bool,
+    ) -> None:
+        if is_bulk:
+            operation, target = f"workflow.bulk_{verb}", None
+            details = {"workflow_ids": list(ids), **details}
+        else:
+            operation, target = f"workflow.{verb}", _target(ids[0])
+        await self._clerk.note(actor, operation, application, details, target=target)
+
+
+def demand_success(reply: Acknowledgement) -> None:
+    """
+    Demand a yes.
+
+    Raises:
+        DispatchError: the executor said no, and not why.
+    """
+    if not reply.success:
+        raise DispatchError("the executor did not succeed, and gave no reason")
+
+
+def _about(ids: Sequence[WorkflowId]) -> tuple[str, str]:
+    more = f" or one of {len(ids) - 1} more" if len(ids) > 1 else ""
+    return KIND, f"{ids[0]}{more}"
+
+
+def _target(workflow_id: str) -> AuditTarget:
+    return AuditTarget(kind=KIND, id=workflow_id)
+
+
+def _version(text: str | None) -> AppVersion | None:
+    return AppVersion(text) if text else None
