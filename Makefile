@@ -7,6 +7,7 @@
 #                make test TESTS=tests/hub  only some
 #   make bench   what Relay costs, beside what the machine can do; a quarter of an hour
 #                make bench BENCH="--only idle --executors 2000"  less of it
+#   make compatibility   writes docs/compatibility.md: every operation, every SDK
 
 PYTHON ?= python3
 VENV   := .venv
@@ -27,7 +28,7 @@ CORE_TESTS := tests/liveness tests/recovery/test_policy.py \
               tests/protocol tests/test_access.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test bench core check format lock build clean
+.PHONY: help demo run test bench compatibility core check format lock build clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,6 +68,9 @@ endif
 bench: $(VENV)/.installed
 	@$(BIN)/python -m bench $(BENCH)
 
+compatibility: $(VENV)/.installed
+	WRITE_COMPATIBILITY=1 $(BIN)/python -m pytest tests/acceptance/operations
+
 core: $(VENV)/.installed
 	@echo "every branch of the core, by the core's own tests: $(CORE)"
 	@$(BIN)/python -m pytest --quiet $(CORE:%=--cov=%) --cov-branch \
@@ -91,7 +95,7 @@ $(TOOLS)/bin/uv:
 
 # Pins with hashes, for every platform, and without the address of any index.
 lock: $(TOOLS)/bin/uv
-	@for set in server build dev executor-python-2.31.1 node; do \
+	@for set in server build dev executor-python-2.31.1 generated-client node; do \
 	  echo "locking requirements/$$set.txt"; \
 	  $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --no-annotate --upgrade \
@@ -101,6 +105,7 @@ lock: $(TOOLS)/bin/uv
 	  (cd tests/acceptance/typescript-$$set && rm -f package-lock.json && \
 	    npm install --package-lock-only --ignore-scripts) || exit 1; \
 	done
+	@cd tests/acceptance/executors/go && GOTOOLCHAIN=local go mod tidy
 
 clean:
 	rm -rf $(VENV) .cache .relay dist .mypy_cache .ruff_cache .pytest_cache

@@ -9,12 +9,15 @@ locks, and is rebuilt when its lock changes.
 import fcntl
 import hashlib
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,9 +25,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache"
 HERE = Path(__file__).parent
+GO_SOURCE = HERE / "executors" / "go"
+JAVA_SOURCE = HERE / "executors" / "java"
 
 PYTHON_SDKS = ("3.2.0", "2.31.1")
 TYPESCRIPT_SDKS = ("5.2.11", "4.27.6")
+GO_SDKS = ("1.2.0",)
+JAVA_SDKS = ("1.1.0-m6",)
+
+
+_JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Java as it starts soonest; several of them run on one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +51,19 @@ class Sdk:
 
 PYTHON = [Sdk("python", version) for version in PYTHON_SDKS]
 TYPESCRIPT = [Sdk("typescript", version) for version in TYPESCRIPT_SDKS]
-SDKS = [*PYTHON, *TYPESCRIPT]
+GO = [Sdk("go", version) for version in GO_SDKS]
+JAVA = [Sdk("java", version) for version in JAVA_SDKS]
+SDKS = [*PYTHON, *TYPESCRIPT, *GO, *JAVA]
 
 
 def command_of(sdk: Sdk) -> list[str]:
     """The command that runs the test application on `sdk`; builds what it needs."""
     if sdk.language == "typescript":
         return [_node(), str(_typescript(sdk.version) / "app.mjs")]
+    if sdk.language == "go":
+        return [str(_go(sdk.version))]
+    if sdk.language == "java":
+        return [*_JAVA, "-cp", _java(sdk.version), "relay.Executor"]
     interpreter = sys.executable if sdk == PYTHON[0] else str(_python(sdk.version))
     return [interpreter, "-u", str(HERE / "executors" / "app.py")]
 
@@ -55,6 +72,12 @@ def skip_without(sdk: Sdk) -> None:
     """Skip the test, loudly, where the machine cannot run `sdk`."""
     if sdk.language == "typescript" and not _has_node():
         pytest.skip(f"{sdk} was NOT tested: it needs Node 20 or newer with npm")
+    if sdk.language == "go" and not _has_go():
+        needed = ".".join(map(str, _go_needed()))
+        pytest.skip(f"{sdk} was NOT tested: it needs Go {needed} or newer")
+    if sdk.language == "java" and not _has_java():
+        needed = f"a JDK {_java_needed()} or newer and Maven 3.6.3 or newer"
+        pytest.skip(f"{sdk} was NOT tested: it needs {needed}")
 
 
 def _has_node() -> bool:
@@ -71,22 +94,97 @@ def _node() -> str:
     return shutil.which("node") or "node"
 
 
+def _has_go() -> bool:
+    if shutil.which("go") is None:
+        return False
+    found = re.match(
+        r"go(\d+)\.(\d+)", _run(["go", "env", "GOVERSION"], GOTOOLCHAIN="local")
+    )
+    return found is not None and (int(found[1]), int(found[2])) >= _go_needed()
+
+
+def _go_needed() -> tuple[int, int]:
+    """The version that the module of the test application asks for."""
+    found = re.search(r"^go (\d+)\.(\d+)", (GO_SOURCE / "go.mod").read_text(), re.M)
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def _go(version: str) -> Path:
+    home = CACHE / f"executor-go-{version}"
+    program = home / "executor"
+    sources = (GO_SOURCE / name for name in ("go.mod", "go.sum", "main.go"))
+
+    def build() -> None:
+        home.mkdir(parents=True)
+        build = ["go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        # Never another toolchain than the machine's: no test downloads one.
+        _run([*build, "-o", str(program), "."], cwd=GO_SOURCE, GOTOOLCHAIN="local")
+
+    _make_once(home, b"".join(path.read_bytes() for path in sources), build)
+    return program
+
+
+@cache
+def _has_java() -> bool:
+    if any(shutil.which(name) is None for name in ("java", "javac", "mvn")):
+        return False
+    compiler = re.match(r"javac (\d+)", _run(["javac", "-version"]))
+    maven = re.search(r"Apache Maven (\d+)\.(\d+)\.(\d+)", _run(["mvn", "--version"]))
+    return (
+        compiler is not None
+        and int(compiler[1]) >= _java_needed()
+        and maven is not None
+        and tuple(map(int, maven.groups())) >= (3, 6, 3)
+    )
+
+
+def _java_needed() -> int:
+    """The release that the test application is compiled for."""
+    pom = (JAVA_SOURCE / "pom.xml").read_text()
+    found = re.search(r"<maven\.compiler\.release>(\d+)<", pom)
+    assert found is not None
+    return int(found[1])
+
+
+def _java(version: str) -> str:
+    """The class path of the test application."""
+    home = CACHE / f"executor-java-{version}"
+    sources = sorted(path for path in JAVA_SOURCE.rglob("*") if path.is_file())
+
+    def build() -> None:
+        shutil.copytree(JAVA_SOURCE, home)
+        maven = ["mvn", "--batch-mode", "--quiet", "--strict-checksums"]
+        _run([*maven, "process-classes"], cwd=home)
+
+    _make_once(home, b"".join(path.read_bytes() for path in sources), build)
+    return f"{home / 'target' / 'classes'}:{home / 'target' / 'dependency' / '*'}"
+
+
+def generator() -> Path:
+    """The environment of a program that makes clients of OpenAPI documents."""
+    return _environment("generated-client")
+
+
 def _python(version: str) -> Path:
-    lock = ROOT / "requirements" / f"executor-python-{version}.txt"
-    home = CACHE / f"executor-python-{version}"
-    interpreter = home / "bin" / "python"
+    return _environment(f"executor-python-{version}") / "bin" / "python"
+
+
+def _environment(name: str) -> Path:
+    lock = ROOT / "requirements" / f"{name}.txt"
+    home = CACHE / name
 
     def build() -> None:
         _run([sys.executable, "-m", "venv", str(home)])
         _run(
             [
-                *(str(interpreter), "-m", "pip", "install", "--quiet"),
+                *(str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"),
                 *("--require-hashes", "--requirement", str(lock)),
             ]
         )
 
     _make_once(home, lock.read_bytes(), build)
-    return interpreter
+    return home
 
 
 def _typescript(version: str) -> Path:
@@ -129,9 +227,16 @@ def _locked(home: Path) -> Iterator[None]:
         yield
 
 
-def _run(command: list[str], cwd: Path | None = None) -> None:
+def _run(command: list[str], cwd: Path | None = None, **variables: str) -> str:
     done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=600
+        command,
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout

@@ -280,6 +280,11 @@ class ExecutorProcess(Process):
         await self._command(f"start {workflow} {steps} {seconds}")
         assert await self._read_fact("started", within=30) == workflow
 
+    async def perform(self) -> None:
+        """Have one of everything: workflows, queues, schedules, events, messages."""
+        await self._command("perform")
+        await self._read_fact("performed", within=60)
+
     async def finish(self, workflow: str, *, within: float) -> None:
         """Wait until `workflow` has ended, whoever ran it."""
         await self._command(f"wait {workflow}")

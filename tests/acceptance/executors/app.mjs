@@ -34,6 +34,59 @@ async function chainOfSteps(steps, seconds) {
 
 const chain = DBOS.registerWorkflow(chainOfSteps, { name: "chain" });
 
+async function tellStory(title) {
+  await DBOS.runStep(() => work(title, 1, 0), { name: "work" });
+  await DBOS.setEvent("status", "told");
+  await DBOS.writeStream("lines", "once");
+  await DBOS.writeStream("lines", "upon a time");
+  await DBOS.closeStream("lines");
+  const child = await DBOS.startWorkflow(chain, { workflowID: `${title}-child` })(1, 0);
+  await child.getResult();
+  const heard = await DBOS.recv("news", 10);
+  return `${title}: ${heard}`;
+}
+
+const tell = DBOS.registerWorkflow(tellStory, { name: "tell" });
+
+const fail = DBOS.registerWorkflow(
+  async () => {
+    throw new Error("out of paper");
+  },
+  { name: "fail" },
+);
+
+const tick = DBOS.registerWorkflow(async () => {}, { name: "tick" });
+
+// Has one of everything in the database; the twin of `perform` in app.py.
+async function perform() {
+  await DBOS.registerQueue("jobs", { workerConcurrency: 2 });
+  await DBOS.registerQueue("shut", {
+    rateLimit: { limitPerPeriod: 1, periodSec: 3600 },
+    minPollingIntervalMs: 2000,
+  });
+  await DBOS.createSchedule({
+    scheduleName: "nightly",
+    workflowFn: tick,
+    schedule: "0 3 * * *",
+    context: { hall: 7 },
+  });
+  await DBOS.createSchedule({
+    scheduleName: "hourly",
+    workflowFn: tick,
+    schedule: "0 * * * *",
+  });
+  const story = await DBOS.startWorkflow(tell, { workflowID: "story" })("story");
+  await DBOS.send("story", "rain", "news");
+  const failing = await DBOS.startWorkflow(fail, { workflowID: "failing" })();
+  const queued = await DBOS.startWorkflow(chain, {
+    workflowID: "queued",
+    queueName: "jobs",
+  })(2, 0);
+  await story.getResult();
+  await queued.getResult();
+  await failing.getResult().catch(() => {});
+}
+
 function say(text) {
   process.stdout.write(`${text}\n`);
 }
@@ -60,6 +113,9 @@ for await (const line of createInterface({ input: process.stdin })) {
   } else if (command === "wait") {
     await DBOS.retrieveWorkflow(words[0]).getResult();
     say(`finished ${words[0]}`);
+  } else if (command === "perform") {
+    await perform();
+    say("performed");
   } else if (command === "stop") {
     break;
   }

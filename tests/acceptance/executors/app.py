@@ -8,17 +8,20 @@ imports nothing of Relay. Commands come in on stdin, one a line::
     poison <workflow id> <seconds>            start one that kills its process
     cancel <workflow id>                      cancel a workflow
     wait <workflow id>                        print "finished <workflow id>" at its end
+    perform                                   have one of everything, see `perform`
     stop                                      the SDK's own shutdown
 
 Facts go out on stdout (`ready <executor id>`, `started …`, `cancelled …`,
-`finished …`), and each execution of a step is appended to the file of `STEP_LOG` at its
-start and at its end.
+`finished …`, `performed`), and each execution of a step is appended to the file of
+`STEP_LOG` at its start and at its end.
 """
 
 import os
 import signal
 import sys
 import time
+from contextlib import suppress
+from datetime import datetime
 from unittest.mock import patch
 
 from dbos import DBOS, SetWorkflowID
@@ -65,6 +68,61 @@ def poison(seconds: float) -> None:
     workflow = DBOS.workflow_id
     assert workflow is not None
     die(workflow, seconds)
+
+
+@DBOS.workflow()
+def tell(title: str) -> str:
+    """A workflow with everything a workflow can have."""
+    work(title, 1, 0.0)
+    DBOS.set_event("status", "told")
+    DBOS.write_stream("lines", "once")
+    DBOS.write_stream("lines", "upon a time")
+    DBOS.close_stream("lines")
+    with SetWorkflowID(f"{title}-child"):
+        chain(1, 0.0)
+    heard = DBOS.recv("news", timeout_seconds=10)
+    return f"{title}: {heard}"
+
+
+@DBOS.workflow()
+def fail() -> None:
+    raise ValueError("out of paper")
+
+
+@DBOS.workflow()
+def tick(scheduled_at: datetime, context: object) -> None:
+    pass
+
+
+def perform() -> None:
+    """
+    Have one of everything in the database.
+
+    The workflows `story` (with `story-child`), `failing` and `queued`, the queues
+    `jobs` and `shut`, the schedules `nightly` and `hourly`.
+    """
+    jobs = DBOS.register_queue("jobs", worker_concurrency=2)
+    DBOS.register_queue(
+        "shut", limiter={"limit": 1, "period": 3600.0}, polling_interval_sec=2.0
+    )
+    DBOS.create_schedule(
+        schedule_name="nightly",
+        workflow_fn=tick,
+        schedule="0 3 * * *",
+        context={"hall": 7},
+    )
+    DBOS.create_schedule(schedule_name="hourly", workflow_fn=tick, schedule="0 * * * *")
+    with SetWorkflowID("story"):
+        story = DBOS.start_workflow(tell, "story")
+    DBOS.send("story", "rain", "news")
+    with SetWorkflowID("failing"):
+        failing = DBOS.start_workflow(fail)
+    with SetWorkflowID("queued"):
+        queued = jobs.enqueue(chain, 2, 0.0)
+    story.get_result()
+    queued.get_result()
+    with suppress(ValueError):
+        failing.get_result()
 
 
 def say(text: str) -> None:
@@ -115,6 +173,9 @@ def main() -> None:
         elif command == "wait":
             DBOS.retrieve_workflow(words[0]).get_result()
             say(f"finished {words[0]}")
+        elif command == "perform":
+            perform()
+            say("performed")
         elif command == "stop":
             break
     DBOS.destroy()
