@@ -42,6 +42,37 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     application_name: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """
+    What bounds the workflows of a queue, or of each of its partitions.
+
+    `concurrency` bounds those that run, `worker_concurrency` those that run in one
+    executor, and `rate_max` those that are started within `rate_period_secs` seconds.
+    What is `None` is not bounded.
+    """
+
+    concurrency: int | None = None
+    worker_concurrency: int | None = None
+    rate_max: int | None = None
+    rate_period_secs: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """
+    The limits of a queue that is stored in the application's database.
+
+    `application_name` is as in a `QueueRow`.
+    """
+
+    name: str
+    whole: Limits
+    partition: Limits
+    priority_enabled: bool
+    application_name: str | None
+
+
 class _WireQueue(msgspec.Struct):
     name: Scalar = None
     concurrency: Scalar = None
@@ -52,6 +83,10 @@ class _WireQueue(msgspec.Struct):
     partition_queue: Scalar = None
     polling_interval_sec: Scalar = None
     application_name: Scalar = None
+    partition_concurrency: Scalar = None
+    partition_worker_concurrency: Scalar = None
+    partition_rate_limit_max: Scalar = None
+    partition_rate_limit_period_sec: Scalar = None
 
 
 _QUEUE: Final = msgspec.json.Decoder(_WireQueue)
@@ -94,6 +129,29 @@ class ListQueuesRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ListQueueLimitsRequest:
+    """The same question, for what bounds each queue, its partitions included."""
+
+    application: AppName
+    message_type: ClassVar[str] = "list_queues"
+
+    def fields(self) -> Mapping[str, object]:
+        return {"body": {"application_name": [self.application]}}
+
+    def decode_reply(self, frame: bytes) -> tuple[QueueLimits, ...]:
+        """
+        The limits in the executor's order.
+
+        Raises:
+            FrameError: there is something else than a list, or a queue without a name.
+        """
+        rows = read_frame(frame, _QueuesReply).output
+        if rows is None:
+            return ()
+        return tuple(_read_limits(row) for row in read_rows(rows, _QUEUE))
+
+
+@dataclass(frozen=True, slots=True)
 class GetQueueRequest:
     """Asks for one stored queue by its name."""
 
@@ -127,6 +185,31 @@ def _read_queue(wire: _WireQueue) -> QueueRow:
         polling_interval_secs=_POLLING_INTERVAL_SECS
         if polling_interval is None
         else polling_interval,
+        application_name=read_label(wire.application_name),
+    )
+
+
+def _read_limits(wire: _WireQueue) -> QueueLimits:
+    whole = Limits(
+        concurrency=_read_limit(wire.concurrency),
+        worker_concurrency=_read_limit(wire.worker_concurrency),
+        rate_max=_read_limit(wire.rate_limit_max),
+        rate_period_secs=_read_seconds(wire.rate_limit_period_sec),
+    )
+    partition = Limits(
+        concurrency=_read_limit(wire.partition_concurrency),
+        worker_concurrency=_read_limit(wire.partition_worker_concurrency),
+        rate_max=_read_limit(wire.partition_rate_limit_max),
+        rate_period_secs=_read_seconds(wire.partition_rate_limit_period_sec),
+    )
+    if wire.partition_queue is True and partition == Limits():
+        # Where a partition has no limits of its own, the queue's are meant for each.
+        whole, partition = partition, whole
+    return QueueLimits(
+        name=require_label(wire.name, "a queue without a name"),
+        whole=whole,
+        partition=partition,
+        priority_enabled=wire.priority_enabled is True,
         application_name=read_label(wire.application_name),
     )
 

@@ -5,7 +5,7 @@ Assembly: what a running server consists of, and the order in which it opens.
 
     settings ─▶ database ─▶ the right to be its only server ─▶ migrate ─▶ store ─▶ audit
              ─▶ hub ─▶ dispatcher ─▶ recovery engine ─▶ monitor ─▶ registry ─▶ retention
-             ─▶ census ─▶ collection
+             ─▶ census ─▶ collection ─▶ operations ─▶ diagnosis
              ─▶ what the last run left behind is put in order (`monitor.start`)
              ─▶ loops ─▶ sockets may come
 

@@ -13,11 +13,13 @@ from relay.census import Census, CensusReports, Comparison
 from relay.clock import Clock, SystemClock
 from relay.collection import MetricCollection, MetricReports
 from relay.db import Database
+from relay.diagnosis import Diagnosis
 from relay.dispatch import Dispatcher
 from relay.hub.hub import Hub
 from relay.ids import InstanceId, new_id
 from relay.monitor import Monitor
 from relay.operations import Operations
+from relay.operations.asking import Executors
 from relay.recovery import Ledger, RecoveryEngine
 from relay.registry import LOCAL_ORGANIZATION, Registry
 from relay.retention import Retention
@@ -62,6 +64,7 @@ class Server:
     collection: MetricCollection
     metric_reports: MetricReports
     operations: Operations
+    diagnosis: Diagnosis
     audit: AuditWriter
     metrics: Metrics
     replaced: asyncio.Event
@@ -238,6 +241,13 @@ async def _assemble(
             store=store,
             audit=audit,
             dispatcher=dispatcher,
+            settings=settings,
+            clock=clock,
+        ),
+        diagnosis=Diagnosis(
+            store=store,
+            executors=Executors(dispatcher, settings, clock),
+            peers=hub,
             settings=settings,
             clock=clock,
         ),

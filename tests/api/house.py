@@ -16,6 +16,7 @@ from relay.census import CensusReports
 from relay.clock import SystemClock
 from relay.collection import MetricReports
 from relay.db import Database
+from relay.diagnosis import Diagnosis
 from relay.errors import StoreUnavailableError
 from relay.ids import (
     ApplicationRef,
@@ -40,6 +41,7 @@ from relay.store import Store
 from relay.telemetry import Metrics
 from relay_api.app import create_app
 from tests.api.paper import PaperExecutors, make_operations
+from tests.diagnosis.peers import PaperPeers
 from tests.registry.sockets import RecordingSockets
 
 PEER = "192.0.2.7"
@@ -71,6 +73,7 @@ class House:
     audit_writer: AuditWriter
     rechecks: list[None]
     executors: PaperExecutors = field(default_factory=PaperExecutors)
+    peers: PaperPeers = field(default_factory=PaperPeers)
     monitor: PaperMonitor = field(default_factory=PaperMonitor)
     client: httpx.AsyncClient = field(init=False)
     serve: Callable[..., Awaitable[None]] = field(init=False)
@@ -188,6 +191,13 @@ async def open_house(
             clock=SystemClock(),
             operations=make_operations(
                 house.store, house.audit_writer, house.executors
+            ),
+            diagnosis=Diagnosis(
+                store=house.store,
+                executors=house.executors,
+                peers=house.peers,
+                settings=settings,
+                clock=SystemClock(),
             ),
             registry=house.registry,
             ledger=house.ledger,

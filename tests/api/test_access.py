@@ -104,6 +104,9 @@ ASKED: list[tuple[str, str, Any, str, int]] = [
         ("POST", f"{SHOP}/{path}", body, "application.write", status)
         for path, (body, status) in ORDERS.items()
     ),
+    ("GET", f"{OWN}/workflows/w/diagnosis", None, "application.read", 404),
+    ("GET", f"{OWN}/attention", None, "application.read", 200),
+    ("GET", f"{OWN}/versions", None, "application.read", 200),
     ("DELETE", f"{SHOP}/workflows/w", None, "application.write", 204),
     (
         "PATCH",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from relay.ids import AppName
 from relay.protocol import (
     FrameError,
     Request,
@@ -43,6 +44,8 @@ from tests.fuzz.wire import (
 from tests.protocol.conversations import list_exchanges
 from tests.protocol.test_workflow_recordings import RECORDINGS, build
 
+LIMITS = queues.ListQueueLimitsRequest(AppName("shop"))
+
 EXCHANGES = [
     *(
         (exchange.name, exchange.request, json.loads(exchange.frame))
@@ -53,6 +56,12 @@ EXCHANGES = [
         (recording.id, build(reply["type"], ask), reply)
         for recording in RECORDINGS
         for ask, reply in [(recording.values[0]["ask"], recording.values[0]["reply"])]
+    ),
+    *(
+        (f"{exchange.name}, limits", LIMITS, json.loads(exchange.frame))
+        for exchange in list_exchanges()
+        if isinstance(exchange.request, queues.ListQueuesRequest)
+        and not exchange.is_failure
     ),
 ]
 """A name, a question and a real reply to it."""
@@ -65,13 +74,13 @@ ROOMS = (
 
 def call(request: Request[Any]) -> str:
     """
-    The name of a kind of question: its message type, and which it is of several.
+    The name of a kind of question: its message type, for those that Relay asks itself.
 
-    The census and callers ask some messages in different ways.
+    Some messages are asked in several ways.
     """
     kind = type(request)
     is_internal = kind.__module__ in (messages.__name__, aggregates.__name__)
-    return kind.message_type if is_internal else f"{kind.message_type} of a caller"
+    return kind.message_type if is_internal else kind.__name__
 
 
 QUESTIONS: dict[str, Request[Any]] = {

@@ -27,6 +27,9 @@ OWN_ERRORS: dict[str, set[int]] = {
     "retryRecovery": {400, 409},
     "abandonRecovery": {400, 409},
     "getCensus": set(),
+    "diagnoseWorkflow": {502, 503},
+    "getAttention": {400, 502, 503},
+    "getVersionDrain": set(),
     "getRelayMetrics": set(),
     "getHealth": set(),
     "getReadiness": set(),
@@ -64,6 +67,7 @@ ABOUT_WORK = (
     *("listQueues", "getQueue", "listAppVersions", "setLatestAppVersion"),
     *("listSchedules", "getSchedule", "pauseSchedule", "resumeSchedule"),
     *("triggerSchedule", "backfillSchedule"),
+    *("diagnoseWorkflow", "getAttention", "getVersionDrain"),
 )
 """What an executor of the application is asked."""
 ABOUT_RECOVERIES = ("getRecovery", "retryRecovery", "abandonRecovery")
@@ -112,6 +116,13 @@ LINKS: dict[str, list[Link]] = {
     "abandonRecovery": [("orderRecovery", APPLICATION)],
     "listWorkflows": [(name, APPLICATION) for name in ABOUT_WORK],
     "listAppVersions": [("setLatestAppVersion", APPLICATION)],
+    "getAttention": [
+        (
+            "diagnoseWorkflow",
+            {**APPLICATION, "workflowId": "$response.body#/items/0/workflowId"},
+        )
+    ],
+    "getVersionDrain": [("getAttention", APPLICATION)],
     "forkWorkflow": [
         (name, {**APPLICATION, "workflowId": "$response.body#/workflowId"})
         for name in ("getWorkflow", "listWorkflowSteps", "cancelWorkflow")
