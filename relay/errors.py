@@ -165,9 +165,9 @@ class ReplyTimeoutError(DispatchError):
         self.executor = executor
         self.timeout = timeout
         self.delivered = delivered
-        super().__init__(
-            f"executor {executor} did not answer within {timeout.total_seconds():g} s"
-        )
+        # What was left of the whole time is a little less than a round number.
+        span = f"{round(timeout.total_seconds(), 2):g} s"
+        super().__init__(f"executor {executor} did not answer within {span}")
 
 
 class ReplyTooLargeError(DispatchError):

@@ -22,6 +22,7 @@ from relay.access import Permission, require, require_permission
 from relay.errors import PermissionDeniedError
 from relay.hub.proxies import ProxyTrust
 from relay.ids import AppName
+from relay.operations import TARGET_LIMIT_CHARS
 from relay.records import AuditTarget, application_target
 from relay.registry import Actor, check_organization
 from relay.registry.keys import token_target
@@ -51,13 +52,15 @@ QueueName = Annotated[str, Path(alias="queueName"), Segment]
 ScheduleName = Annotated[str, Path(alias="scheduleName"), Segment]
 
 _LONGEST_NAME = 256
-_LONGEST_ID = 512
-"""Characters; an index of the audit log holds little more."""
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
 
 
-def get_server(request: Request) -> Server:
-    """The server this process runs; the lifespan put it there."""
+async def get_server(request: Request) -> Server:
+    """
+    The server this process runs; the lifespan put it there.
+
+    A coroutine, because the framework runs a plain function in a thread.
+    """
     server: Server = request.state.server
     return server
 
@@ -165,7 +168,9 @@ def changes_workflow(permission: Permission, operation: str) -> Any:
         workflow_id: WorkflowId,
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
-        target = AuditTarget(kind="workflow", id=_writable(workflow_id, _LONGEST_ID))
+        target = AuditTarget(
+            kind="workflow", id=_writable(workflow_id, TARGET_LIMIT_CHARS)
+        )
         change = _Change(operation, application, target)
         async with change.attempted(request, server, caller, permission):
             yield caller
@@ -185,7 +190,9 @@ def changes_schedule(permission: Permission, operation: str) -> Any:
         schedule: ScheduleName,
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
-        target = AuditTarget(kind="schedule", id=_writable(schedule, _LONGEST_ID))
+        target = AuditTarget(
+            kind="schedule", id=_writable(schedule, TARGET_LIMIT_CHARS)
+        )
         change = _Change(operation, application, target)
         async with change.attempted(request, server, caller, permission):
             yield caller

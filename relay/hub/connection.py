@@ -169,6 +169,11 @@ class Connection:
         """False after two time-outs in a row, until the executor answers anything."""
         return self._timeouts_in_row < TIMEOUTS_TO_UNRESPONSIVE
 
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the socket is left unread, because a large message is being read."""
+        return self._intake is not None
+
     def identify(self, info: ExecutorInfo) -> None:
         """Note who is at the other end."""
         self.info = info

@@ -231,6 +231,7 @@ class Hub:
             for link in list(self.switchboard.links):
                 link.abort()
         await self.switchboard.tasks.close()
+        self.switchboard.threads.shutdown(wait=False, cancel_futures=True)
 
     async def _hang_up_all(
         self, connections: Iterable[Connection], loss: Loss, code: int, reason: str

@@ -47,6 +47,7 @@ class Intake:
         "_frames",
         "_has_ended",
         "_read",
+        "_reading",
         "_take",
         "_tell_empty",
         "_threads",
@@ -74,6 +75,7 @@ class Intake:
         self._threads = threads
         self._read = read
         self._frames: deque[bytes] = deque()
+        self._reading: asyncio.Future[Head] | None = None
         self._has_ended = False
 
     def add(self, frame: bytes) -> None:
@@ -85,6 +87,9 @@ class Intake:
     def finish(self) -> None:
         """Hand on in this turn of the loop whatever is here: nothing follows it."""
         self._has_ended = True
+        if self._reading is not None:
+            # The thread has better things to do, unless it is at it.
+            self._reading.cancel()
         while self._frames:
             frame = self._frames.popleft()
             self._take(frame, self._find_head(frame))
@@ -93,10 +98,10 @@ class Intake:
         while self._frames and not self._has_ended:
             frame = self._frames[0]
             if len(frame) >= LARGE_FRAME_BYTES:
-                reading = asyncio.get_running_loop().run_in_executor(
+                self._reading = asyncio.get_running_loop().run_in_executor(
                     self._threads, self._find_head, frame
                 )
-                reading.add_done_callback(self._has_read)
+                self._reading.add_done_callback(self._has_read)
                 return
             self._frames.popleft()
             self._take(frame, self._find_head(frame))
@@ -112,5 +117,6 @@ class Intake:
     def _has_read(self, reading: "asyncio.Future[Head]") -> None:
         if self._has_ended or reading.cancelled():
             return
+        self._reading = None
         self._take(self._frames.popleft(), reading.result())
         self._go_on()

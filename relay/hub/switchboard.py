@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -22,6 +21,7 @@ from relay.hub.link import Link
 from relay.hub.partings import Partings
 from relay.hub.proxies import ProxyTrust
 from relay.hub.pulse import Pulse
+from relay.hub.reading import ReadingThread
 from relay.hub.refusals import STOPPING
 from relay.hub.seats import Seats
 from relay.hub.turnstile import Turnstile
@@ -85,8 +85,7 @@ class Switchboard:
         self.callers = Callers(clock, metrics)
         self._clock = clock
         self._admissions = Admissions(clock)
-        # Its thread starts with the first large message and ends with the hub.
-        self.threads = ThreadPoolExecutor(1, thread_name_prefix="hub:read")
+        self.threads = ReadingThread("hub:read")
 
     def opened(self, link: Link) -> None:
         """A socket asks for an upgrade."""
@@ -282,6 +281,11 @@ class Switchboard:
             logger.exception("connection_event_failed")
 
     def _give_up(self, connection: Connection, is_late: bool) -> None:
+        if connection.is_deaf:
+            # Its message waits for the thread that reads those of all sockets: it is
+            # not the peer that is silent.
+            self.silence.touch(connection)
+            return
         # After a stall of our own we cannot tell who was silent.
         self.cut(connection, Loss.SILENT, is_fault=is_late)
 

@@ -16,7 +16,7 @@ from relay.errors import (
     UnknownMessageError,
 )
 from relay.ids import AppVersion
-from relay.operations.failures import translate
+from relay.operations.failures import WITHHELD, translate, withhold
 from relay.protocol import Request
 from relay.protocol.sdk import Sdk
 from relay.protocol.support import knows_message, list_ignored
@@ -30,7 +30,7 @@ Check = Callable[[Peer], RelayError | None]
 TRY_TIMEOUT: Final = timedelta(seconds=10)
 """For one executor, as long as there is another one that could be asked."""
 
-_IN_QUERY: Final = frozenset({"get_metrics", "list_schedules", "list_steps"})
+_IN_QUERY: Final = frozenset({"list_schedules", "list_steps"})
 """Messages whose options stand in the query of a request, not in its body."""
 
 _REST_NAMES: Final = {
@@ -152,8 +152,15 @@ class Executors:
         attempt_timeout: timedelta | None,
         check: Check | None = None,
     ) -> ReplyT:
+        # What each SDK lacks takes a while to find out of a long filter, and thousands
+        # of executors may have the same one.
+        misfits: dict[Sdk, RelayError | None] = {}
+
         def suits(peer: Peer) -> RelayError | None:
-            return (check(peer) if check else None) or find_misfit(peer, request)
+            sdk = Sdk(peer.info.language, peer.info.dbos_version)
+            if sdk not in misfits:
+                misfits[sdk] = find_misfit(peer, request)
+            return (check(peer) if check else None) or misfits[sdk]
 
         try:
             _, reply = await self._dispatcher.ask_any(
@@ -171,10 +178,11 @@ class Executors:
                 application=application.ref.name,
                 executor_id=error.executor,
                 message_type=request.message_type,
-                error=error.message,
+                error=WITHHELD if application.private_mode else error.message,
             )
             kind, name = about or ("application", application.ref.name)
-            raise translate(error, kind, name) from None
+            told = translate(error, kind, name)
+            raise (withhold(told) if application.private_mode else told) from None
         except InvalidInputError as error:
             raise _in_rest(error, request) from None
         return reply

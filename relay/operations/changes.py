@@ -5,7 +5,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 from relay.dispatch import Repeat
-from relay.errors import DispatchError, InvalidInputError, PermissionDeniedError
+from relay.errors import (
+    ConflictError,
+    DispatchError,
+    InvalidInputError,
+    PermissionDeniedError,
+)
 from relay.ids import AppVersion, WorkflowId
 from relay.operations.asking import Executors
 from relay.operations.clerk import Clerk, refuse_payloads
@@ -13,6 +18,7 @@ from relay.operations.scope import check_owner
 from relay.operations.workflows import KIND
 from relay.protocol.messages import Acknowledgement
 from relay.protocol.workflow_orders import (
+    START_STEP_LIMIT,
     CancelRequest,
     DeleteRequest,
     ForkFromFailureRequest,
@@ -25,12 +31,10 @@ from relay.protocol.workflows import (
     GetWorkflowRequest,
     SearchWorkflowsRequest,
     WorkflowFilter,
+    WorkflowRow,
 )
 from relay.records import ApplicationRecord, AuditTarget
 from relay.registry import Actor
-
-LAST_START_STEP = 2**30 - 1
-"""Go does not answer when it is asked to fork from a later step."""
 
 
 class WorkflowChanges:
@@ -137,30 +141,39 @@ class WorkflowChanges:
         """
         Start a copy of a workflow from one of its steps; the copy's id.
 
-        Without an id for it Relay makes one, so that no repetition forks twice.
+        Without an id for it Relay makes one, so that no repetition forks twice. Under
+        an id of the caller's own a second try would find the first one's copy, and
+        could not tell whose it is: there is none.
 
         Raises:
             ConflictError: the new id is taken.
             InvalidInputError: `start_step` is none.
         """
-        if not 0 <= start_step <= LAST_START_STEP:
+        if not 0 <= start_step <= START_STEP_LIMIT:
             raise InvalidInputError(
-                "body.startStep", f"must be from 0 to {LAST_START_STEP}", start_step
+                "body.startStep", f"must be from 0 to {START_STEP_LIMIT}", start_step
             )
         record, [wanted] = await self._prepare(actor, application, [workflow_id])
-        forked = await self._executors.change(
-            record,
-            ForkWorkflowRequest(
-                workflow_id=wanted,
-                start_step=start_step,
-                app_version=_version(app_version),
-                new_workflow_id=WorkflowId(new_workflow_id or str(uuid4())),
-                queue_name=queue_name,
-                queue_partition_key=queue_partition_key,
-            ),
-            repeat=Repeat.ALWAYS,
-            about=(KIND, workflow_id),
-        )
+        made_id = str(uuid4())
+        try:
+            forked = await self._executors.change(
+                record,
+                ForkWorkflowRequest(
+                    workflow_id=wanted,
+                    start_step=start_step,
+                    app_version=_version(app_version),
+                    new_workflow_id=new_workflow_id or made_id,
+                    queue_name=queue_name,
+                    queue_partition_key=queue_partition_key,
+                ),
+                repeat=Repeat.UNDELIVERED if new_workflow_id else Repeat.ALWAYS,
+                about=(KIND, workflow_id),
+            )
+        except ConflictError:
+            # Nobody else knows that id: a try whose answer was lost has forked.
+            if new_workflow_id or await self._find(record, made_id) is None:
+                raise
+            forked = made_id
         await self._clerk.note(
             actor,
             "workflow.fork",
@@ -215,14 +228,12 @@ class WorkflowChanges:
         )
         return forked
 
-    async def import_one(
-        self, actor: Actor, application: str, serialized_workflow: str
-    ) -> None:
+    async def demand_imports(self, application: str) -> ApplicationRecord:
         """
-        Have an executor take an exported workflow in.
+        The application, if it takes imports: to be asked before a large body is read.
 
         Raises:
-            PermissionDeniedError: the application is private, or takes no imports.
+            PermissionDeniedError: it is private, or takes no imports.
         """
         record = await self._clerk.find(application)
         refuse_payloads(record, "imports")
@@ -232,6 +243,18 @@ class WorkflowChanges:
                 " application unpickles what it is given; to allow them, PATCH"
                 " importsAllowed under /relay/v1/orgs/{org}/apps/{app}/settings"
             )
+        return record
+
+    async def import_one(
+        self, actor: Actor, application: str, serialized_workflow: str
+    ) -> None:
+        """
+        Have an executor take an exported workflow in.
+
+        Raises:
+            PermissionDeniedError: the application is private, or takes no imports.
+        """
+        record = await self.demand_imports(application)
         reply = await self._executors.change(
             record,
             ImportWorkflowRequest(serialized_workflow=serialized_workflow),
@@ -260,26 +283,33 @@ class WorkflowChanges:
         self, application: ApplicationRecord, ids: Sequence[WorkflowId]
     ) -> None:
         if len(ids) == 1:
-            row = await self._executors.read(
-                application,
-                GetWorkflowRequest(
-                    workflow_id=ids[0], load_input=False, load_output=False
-                ),
-                about=_about(ids),
-            )
+            row = await self._find(application, ids[0])
             rows = [] if row is None else [row]
         else:
+            # Asked about this application, SDKs would leave out exactly the rows that
+            # are looked for.
             rows = list(
                 await self._executors.read(
                     application,
                     SearchWorkflowsRequest(
                         filter=WorkflowFilter(workflow_ids=tuple(ids)),
-                        application=application.ref.name,
+                        application=None,
                     ),
                 )
             )
         for row in rows:
             check_owner(row.application_name, application, KIND, row.workflow_id)
+
+    async def _find(
+        self, application: ApplicationRecord, workflow_id: str
+    ) -> WorkflowRow | None:
+        return await self._executors.read(
+            application,
+            GetWorkflowRequest(
+                workflow_id=workflow_id, load_input=False, load_output=False
+            ),
+            about=(KIND, workflow_id),
+        )
 
     async def _note(
         self,

@@ -28,7 +28,10 @@ from relay.errors import (
 _Told: TypeAlias = Callable[[str, str, str], RelayError]
 """The error made of the reason, the kind and the name."""
 
-_REASON_LIMIT: Final = 300
+_REASON_LIMIT_CHARS: Final = 300
+_SEARCHED_LIMIT_CHARS: Final = 4 * 1024
+"""Of a line; the time that some patterns take grows with the square of its length."""
+
 _THING: Final = r"(?:workflow|schedule|queue|version|step)"
 # A part between colons that is about one of our things, and not about the words in
 # which the SDK says what it was doing.
@@ -81,6 +84,11 @@ _FRAME: Final = re.compile(r'^\s+File "')
 _PREFIXES: Final = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|BadGzipFile): )?(?:DBOS Error(?: \d+)?: )?"
 )
+WITHHELD: Final = (
+    "the executor failed; its own log says why: the application is in private mode, and"
+    " what it says may hold payloads"
+)
+
 _NO_REASON: Final = "(Background on this error"
 """The last line of what SQLAlchemy says."""
 
@@ -100,13 +108,31 @@ def translate(error: ExecutorFailedError, kind: str, name: str) -> RelayError:
     line = find_reason(error.message)
     # A plain word would be missing from the sentence, and could not look like one.
     searched = line if name.isalpha() else line.replace(name, "…")
-    reason = _PREFIXES.sub("", line)[:_REASON_LIMIT]
+    searched = searched[:_SEARCHED_LIMIT_CHARS]
+    reason = _PREFIXES.sub("", line)[:_REASON_LIMIT_CHARS]
     for pattern, told in _PATTERNS:
         if pattern.search(searched):
             return told(reason, kind, name)
     if error.summary.startswith(_NO_REASON):
         return ExecutorFailedError(error.executor, line)
     return error
+
+
+def withhold(error: RelayError) -> RelayError:
+    """
+    What is left of a translated error when its application is in private mode.
+
+    The line that says why often holds the value that was wrong.
+    """
+    match error:
+        case UnknownMessageError():
+            return error
+        case ExecutorFailedError():
+            return ExecutorFailedError(error.executor, WITHHELD)
+        case InvalidInputError():
+            return InvalidInputError(error.location, WITHHELD)
+        case _:
+            return error
 
 
 def find_reason(message: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from relay.errors import InvalidInputError
 from relay.ids import RequestId
-from relay.protocol.frames import FrameError, read_frame
+from relay.protocol.frames import FrameError, skim_frame
 from relay.protocol.sanitising import DEPTH_LIMIT, clean_text
 
 __all__ = [
@@ -232,7 +232,7 @@ def decode_envelope(frame: bytes) -> Envelope:
     Raises:
         FrameError: the frame is no JSON object with a type and a request id.
     """
-    head = read_frame(frame, _Head)
+    head = skim_frame(frame, _Head)
     if not isinstance(head.type, str):
         raise FrameError("the frame has no type")
     match head.request_id:

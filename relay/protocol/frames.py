@@ -29,22 +29,39 @@ REPAIR_LIMIT_BYTES = 8 * 1024 * 1024
 """
 Frames up to this are read a second time without the halves of characters in them.
 
-A listing of a few thousand workflows fits. The worst text, of backslashes only, takes
-most of a second, in which other threads get their turn.
+A listing of a few thousand workflows fits. The worst text, of halves only, takes most
+of a second, in which other threads get their turn.
 """
+
+VALUES_LIMIT: Final = 4_000_000
+"""
+Of a frame; as many rows as the largest frame has room for hold fewer.
+
+A list is split in one go, in which nobody else gets a turn, and each of its items takes
+60 bytes: of 64 MiB of zeros that would be seconds, and gigabytes.
+"""
+
+_TEXT: Final = re.compile(rb'(?:[^"\\]++|\\.){1,65536}+', re.DOTALL)
+"""Some of what stands between quotation marks, so that others get their turn."""
 
 _UTF8_DECODER: Final = codecs.getincrementaldecoder("utf-8")
 _UTF8_PART_BYTES: Final = 64 * 1024
 
 _HALF_CHARACTER: Final = re.compile(
-    rb"\\(?:(\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"((?:"
+    rb"[^\\]++"
+    rb"|\\[^u]"
+    rb"|\\u(?![dD][89a-fA-F])"
+    rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"){1,65536}+)"
+    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
+    re.DOTALL,
 )
 """
-The escape of half a surrogate pair.
+The escape of half a surrogate pair, or a stretch of anything else, with a group.
 
-Escaped backslashes and whole pairs are matched first, with a group, so that neither is
-taken for one.
+Escaped backslashes and whole pairs belong to a stretch, so that neither is taken for a
+half. It has an end, so that other threads get their turn.
 """
 
 
@@ -75,9 +92,15 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
 
     Raises:
         NotTextError: it is not UTF-8.
-        FrameError: it is not JSON, not an object, or nested too deeply; or it is large
-            and not what was expected.
+        FrameError: it is not JSON, not an object, or nested too deeply; it is large
+            and not what was expected; or it holds more than `VALUES_LIMIT`.
     """
+    _check_count(frame)
+    return skim_frame(frame, shape)
+
+
+def skim_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
+    """The same for a shape without lists, however many values the frame holds."""
     # A strict reading checks only the strings that it builds.
     if not frame.isascii():
         _check_utf8(frame)
@@ -87,6 +110,27 @@ def read_frame(frame: bytes, shape: type[ShapeT]) -> ShapeT:
         return _read_leniently(frame, shape)
     except RecursionError:
         _refuse_depth()
+
+
+def _check_count(frame: bytes) -> None:
+    # Texts may hold as many commas as they like; to look for those takes longer.
+    if frame.count(b",") >= VALUES_LIMIT and _has_too_many(frame):
+        raise FrameError(f"the frame holds more than {VALUES_LIMIT} values")
+
+
+def _has_too_many(frame: bytes) -> bool:
+    place = commas = texts = 0
+    while (start := frame.find(b'"', place)) >= 0:
+        commas += frame.count(b",", place, start)
+        texts += 1
+        # Each value has a key at most.
+        if commas >= VALUES_LIMIT or texts > 2 * VALUES_LIMIT:
+            return True
+        place = start + 1
+        while found := _TEXT.match(frame, place):
+            place = found.end()
+        place += 1
+    return commas + frame.count(b",", place) >= VALUES_LIMIT
 
 
 def _check_utf8(frame: bytes) -> None:
@@ -119,9 +163,7 @@ def _read_repaired(frame: bytes, shape: type[ShapeT]) -> ShapeT:
     # Of what strict JSON refuses, only this is found in payloads, which make a frame
     # large: somebody cut a text in the middle of a character.
     if len(frame) <= REPAIR_LIMIT_BYTES:
-        repaired = _HALF_CHARACTER.sub(
-            lambda found: found[0] if found[1] else b"", frame
-        )
+        repaired = _HALF_CHARACTER.sub(lambda found: found[1] or b"", frame)
         try:
             if len(repaired) != len(frame):
                 return msgspec.json.decode(repaired, type=shape)

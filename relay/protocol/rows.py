@@ -26,6 +26,9 @@ Of a list: some 200 MiB when they are built.
 The largest frame holds fewer workflows than that; of tiny rows it could hold millions.
 """
 
+LONGEST_ID_CHARS: Final = 64 * 1024
+"""Of a workflow that was started: its id goes on into a header and an audit entry."""
+
 RowT = TypeVar("RowT", bound=msgspec.Struct)
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,6 +144,21 @@ def require_label(value: object, what: str) -> str:
     if label is None:
         raise FrameError(f"the reply holds {what}")
     return label
+
+
+def read_new_id(value: object, what: str) -> str:
+    """
+    The id of something that was started; `what` says of what.
+
+    Raises:
+        FrameError: there is none, or it is longer than `LONGEST_ID_CHARS`.
+    """
+    new_id = read_label(value)
+    if new_id is None:
+        raise FrameError(f"the reply names no {what}")
+    if len(new_id) > LONGEST_ID_CHARS:
+        raise FrameError(f"the reply holds an id of {len(new_id)} characters")
+    return new_id
 
 
 def read_whole(value: object) -> int | None:

@@ -16,6 +16,7 @@ from relay.protocol.rows import (
     find_row,
     read_instant,
     read_label,
+    read_new_id,
     read_payload,
     read_rows,
     require_label,
@@ -233,10 +234,7 @@ class TriggerScheduleRequest:
         Raises:
             FrameError: the executor names none.
         """
-        workflow_id = read_label(read_frame(frame, _TriggerReply).workflow_id)
-        if workflow_id is None:
-            raise FrameError("the reply names no workflow")
-        return workflow_id
+        return read_new_id(read_frame(frame, _TriggerReply).workflow_id, "workflow")
 
 
 class _BackfillReply(msgspec.Struct):
@@ -276,4 +274,4 @@ class BackfillScheduleRequest:
             return ()
         if not isinstance(listed, list):
             raise FrameError("the reply holds no list")
-        return tuple(require_label(item, "a run without an id") for item in listed)
+        return tuple(read_new_id(item, "workflow") for item in listed)

@@ -10,7 +10,7 @@ from relay.errors import InvalidInputError
 from relay.protocol.envelope import REQUIRED_NULL
 from relay.protocol.frames import FrameError, read_frame
 from relay.protocol.messages import Acknowledgement, read_acknowledgement
-from relay.protocol.rows import Scalar, read_label
+from relay.protocol.rows import Scalar, read_new_id
 from relay.protocol.sanitising import clean_text
 
 START_STEP_LIMIT: Final = 2**30 - 1
@@ -167,12 +167,10 @@ class ForkWorkflowRequest:
         The id of the new workflow.
 
         Raises:
-            FrameError: there is none.
+            FrameError: there is none, or one without end.
         """
-        new_id = read_label(read_frame(frame, _ForkReply).new_workflow_id)
-        if new_id is None:
-            raise FrameError("the reply names no new workflow")
-        return new_id
+        reply = read_frame(frame, _ForkReply)
+        return read_new_id(reply.new_workflow_id, "new workflow")
 
 
 def _check_step(path: str, step: int) -> None:
@@ -276,15 +274,15 @@ class ForkFromFailureRequest:
         The ids of the new workflows, in the order of the request.
 
         Raises:
-            FrameError: there is no list, or it holds what is no id.
+            FrameError: there is no list, or one that is longer than the request's, or
+                it holds what is no id.
         """
         listed: object = read_frame(frame, _ForksReply).forked_workflow_ids
         if not isinstance(listed, list):
             raise FrameError("the reply holds no list of new workflows")
-        new_ids = [read_label(item) for item in listed]
-        if not new_ids or None in new_ids:
-            raise FrameError("the reply names no new workflow")
-        return tuple(new_id for new_id in new_ids if new_id is not None)
+        if not 0 < len(listed) <= len(self.workflow_ids):
+            raise FrameError(f"the reply names {len(listed)} new workflows")
+        return tuple(read_new_id(item, "new workflow") for item in listed)
 
 
 class _ExportReply(msgspec.Struct):

@@ -134,10 +134,12 @@ class SearchWorkflowsRequest:
     Lists the workflows of an application that a filter matches, by age.
 
     `limit` counts rows; 0 and `None` are no limit. Errors are loaded with outputs.
+    Without an application, workflows that the filter names by their ids are found
+    whosever they are; those of other applications are left out otherwise.
     """
 
     filter: WorkflowFilter
-    application: AppName
+    application: AppName | None
     limit: int | None = None
     offset: int | None = None
     newest_first: bool = False
@@ -166,9 +168,10 @@ class SearchWorkflowsRequest:
             "load_input": self.load_input,
             "load_output": self.load_output,
             "queues_only": self.queues_only,
-            "application_name": [self.application],
             **_page(self.message_type, self.limit, self.offset),
         }
+        if self.application is not None:
+            body["application_name"] = [self.application]
         for name, value in self.filter.conditions().items():
             wire_name = _WIRE_NAMES.get(name, name)
             if isinstance(value, tuple) and len(value) == 1:
@@ -259,7 +262,7 @@ class ListStepsRequest:
         The steps; none too if nobody knows the workflow.
 
         Raises:
-            FrameError: there is no list, or a row has no step number or name.
+            FrameError: there is no list, or a row has no step number.
         """
         rows = read_frame(frame, _OutputReply).output
         if rows is None or rows is msgspec.UNSET:

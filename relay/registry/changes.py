@@ -95,8 +95,10 @@ class ApplicationChange:
         given = {
             name: value
             for name in (
-                *("executor_timeout", "private_mode"),
-                *("version_policy", "imports_allowed"),
+                "executor_timeout",
+                "private_mode",
+                "version_policy",
+                "imports_allowed",
             )
             if (value := getattr(self, name)) is not KEEP
         }

@@ -23,6 +23,7 @@ class FakeWork:
         self.is_lazy = is_lazy
         self._finished: dict[str, tuple[str, str]] = {}
         self._cancelled: set[str] = set()
+        self._applications: dict[str, str] = {}
         self._created_ms: dict[str, int] = {}
 
     def add(self, executor_id: str, version: str, *workflow_ids: str) -> None:
@@ -30,6 +31,10 @@ class FakeWork:
         for workflow_id in workflow_ids:
             self.owners[workflow_id] = (executor_id, version)
             self._created_ms.setdefault(workflow_id, next(_INSTANTS))
+
+    def assign(self, application: str, *workflow_ids: str) -> None:
+        """Say to which application workflows belong; the others belong to nobody."""
+        self._applications |= dict.fromkeys(workflow_ids, application)
 
     def finish(self, *workflow_ids: str) -> None:
         """End workflows, however; the database still knows them."""
@@ -53,6 +58,7 @@ class FakeWork:
             self._finished.pop(workflow_id, None)
             self._created_ms.pop(workflow_id, None)
             self._cancelled.discard(workflow_id)
+            self._applications.pop(workflow_id, None)
 
     def list_pending(
         self, executor_ids: Collection[str] = (), versions: Collection[str] = ()
@@ -92,10 +98,14 @@ class FakeWork:
             "ExecutorID": body.get("executor_id"),
             "ApplicationVersion": body.get("application_version"),
         }
+        # As in SDKs, a question that names applications leaves out what is another's,
+        # even if it asks for it by its id.
+        scope = _list(body.get("application_name") or [])
         found = [
             row
             for row in rows
             if all(not want or row[key] in _list(want) for key, want in filters.items())
+            and (not scope or row["ApplicationName"] in (None, *scope))
         ]
         found.sort(
             key=lambda row: self._created_ms.get(row["WorkflowUUID"], 0),
@@ -137,6 +147,7 @@ class FakeWork:
             "ExecutorID": executor_id,
             "ApplicationVersion": version,
             "CreatedAt": None if created_ms is None else str(created_ms),
+            "ApplicationName": self._applications.get(workflow_id),
         }
         if options.get("load_input"):
             row["Input"] = "(('book',), {})"

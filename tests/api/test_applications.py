@@ -422,6 +422,29 @@ async def test_imports_are_off_until_they_are_allowed(house: House) -> None:
     assert (await house.audit())[0].entry.details["imports_allowed"] is True
 
 
+async def test_who_may_write_cannot_allow_imports(keyed: House) -> None:
+    """It would be to give oneself the run of the executors; forbidding is free."""
+    await keyed.register("shop")
+    path = "/relay/v1/orgs/local/apps/shop/settings"
+    writer = await keyed.mint("writer", ["application.write"])
+    both = await keyed.mint("admin", ["application.write", "organization.write"])
+
+    refused = await keyed.client.patch(
+        path, json={"importsAllowed": True}, headers=writer
+    )
+    allowed = await keyed.client.patch(
+        path, json={"importsAllowed": True}, headers=both
+    )
+    forbidden = await keyed.client.patch(
+        path, json={"importsAllowed": False}, headers=writer
+    )
+
+    assert "organization.write" in problem(refused, 403)["detail"]
+    assert (allowed.status_code, forbidden.status_code) == (204, 204)
+    statuses = [record.entry.status.value for record in await keyed.audit()]
+    assert statuses[:3] == ["success", "success", "failure"]
+
+
 @pytest.mark.parametrize("policy", ["newest", None, 1])
 async def test_relay_settings_refuse_an_unknown_policy(
     house: House, policy: object

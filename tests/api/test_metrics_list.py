@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -64,6 +65,31 @@ async def test_other_applications_are_not_told_of(house: House) -> None:
     await house.add_metric(await house.register("blog"))
 
     assert await read(house) == []
+
+
+async def test_reading_ends_with_the_client(house: House) -> None:
+    """A month of a large application takes longer than clients wait, who ask again."""
+    await house.register("shop")
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "query_string": urlencode(DAY).encode(),
+        "headers": [(b"host", b"localhost:8090")],
+        "client": ("192.0.2.7", 50_000),
+    }
+    await house.serve(scope, receive, send)
+
+    assert sent[0]["status"] == 499
 
 
 @pytest.mark.parametrize(

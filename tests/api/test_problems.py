@@ -98,3 +98,16 @@ def test_an_answer_is_small_however_much_is_wrong() -> None:
     assert b"4980 more" in answer.body
     assert len(explain(error)) <= 1000
     assert len(explain(errors.MalformedInputError("x" * 99_999))) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(24.99987, "25 s"), (300, "300 s"), (1800, "1800 s"), (0.2, "0.2 s")],
+)
+def test_time_is_told_as_it_was_meant(seconds: float, said: str) -> None:
+    """A part of a millisecond has passed before an executor is asked."""
+    error = errors.ReplyTimeoutError(
+        ExecutorId("e-1"), timedelta(seconds=seconds), delivered=True
+    )
+
+    assert explain(error) == f"executor e-1 did not answer within {said}"

@@ -1,5 +1,6 @@
 """Workflows, changed through an executor, and what the audit log says of it."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,34 @@ async def test_import_has_to_be_allowed(shop: House) -> None:
     ]
 
 
+async def test_import_that_is_not_allowed_is_refused_before_it_is_read(
+    shop: House,
+) -> None:
+    """Each could be as large as a message, and held in memory for nothing."""
+    answers: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"{WORKFLOWS}/import",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("192.0.2.7", 1),
+    }
+    await shop.serve(scope, receive, send)
+
+    assert answers[0]["status"] == 403
+    assert [entry[:2] for entry in await read_audit(shop)] == [
+        ("workflow.import", AuditStatus.FAILURE)
+    ]
+
+
 async def test_import_may_be_as_large_as_a_message(
     migrated_file: Path, tmp_path: Path
 ) -> None:
@@ -309,6 +338,71 @@ async def test_change_needs_the_permission_to_write(keyed: House) -> None:
     assert read.status_code == 200
     problem(refused, 403)
     assert [asked["type"] for asked in keyed.executors.requests] == ["get_workflow"]
+
+
+async def test_change_goes_on_when_its_client_goes(shop: House) -> None:
+    """An executor may have made it already, and what is made is written down."""
+    shop.executors.pause = asyncio.Event()
+    is_read = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal is_read
+        if is_read:
+            await shop.executors.asked.wait()
+            return {"type": "http.disconnect"}
+        is_read = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_: Any) -> None:
+        """Nobody is there."""
+
+    async def answer_later() -> None:
+        await shop.executors.asked.wait()
+        assert shop.executors.pause is not None
+        shop.executors.pause.set()
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"{WORKFLOWS}/running/cancel",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("192.0.2.7", 1),
+    }
+    await asyncio.gather(shop.serve(scope, receive, send), answer_later())
+
+    assert len(shop.executors.received("cancel")) == 1
+    assert await read_audit(shop) == [
+        ("workflow.cancel", AuditStatus.SUCCESS, "workflow", "running")
+    ]
+
+
+@pytest.mark.parametrize("ids", [["theirs"], ["ours", "theirs"]])
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("bulk-cancel", {}),
+        ("bulk-resume", {}),
+        ("bulk-delete", {}),
+        ("bulk-fork-from-failure", {"fromLastStep": True}),
+    ],
+)
+async def test_limited_key_changes_nothing_of_another_application(
+    keyed: House, path: str, options: dict[str, Any], ids: list[str]
+) -> None:
+    """Executors would: they look for ids in the whole database that several share."""
+    await keyed.register("shop")
+    keyed.executors.work.add("e1", "v1", "ours", "theirs")
+    keyed.executors.work.assign("shop", "ours")
+    keyed.executors.work.assign("bank", "theirs")
+    headers = await keyed.mint("limited", ["application.write"], ["shop"])
+    body = {"workflowIds": ids, **options}
+
+    refused = await keyed.client.post(f"{WORKFLOWS}/{path}", json=body, headers=headers)
+
+    assert "theirs" in problem(refused, 404)["detail"]
+    asked = {request["type"] for request in keyed.executors.requests}
+    assert asked <= {"get_workflow", "list_workflows"}
 
 
 async def test_change_from_another_origin_is_refused(shop: House) -> None:

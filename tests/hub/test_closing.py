@@ -118,6 +118,13 @@ async def test_peer_that_does_not_answer_a_close_is_aborted(
     executor.abort()
 
 
+async def test_nothing_is_read_any_more_after_the_drain(bench: Bench) -> None:
+    """Or the process would end only when all large messages have been read."""
+    await bench.hub.drain(WITHIN)
+
+    assert bench.hub.switchboard.threads.submit(print).cancelled()
+
+
 async def test_drain_closes_five_hundred_sockets(bench: Bench) -> None:
     """All of them read 1012 within the limit, and it returns when they are gone."""
     executors = [

@@ -16,6 +16,7 @@ from relay.errors import ConnectionLostError
 from relay.hub.connection import Connection
 from relay.hub.events import Loss
 from relay.hub.intake import LARGE_FRAME_BYTES, Head, Intake, read_head
+from relay.hub.reading import ReadingThread
 from relay.ids import RequestId
 from relay.protocol import Envelope, FrameError
 from relay.testing.answers import Fragmented, Raw, Reply, Silence
@@ -114,6 +115,33 @@ async def test_what_is_here_at_the_end_is_handed_on_in_the_same_turn() -> None:
     assert desk.emptied == 0
 
 
+async def test_reading_that_has_not_begun_is_called_off_at_the_end() -> None:
+    """A thread that reads for all sockets has others to read for."""
+    thread, may_go_on = ReadingThread("reader"), threading.Event()
+    thread.submit(may_go_on.wait, 10)
+    taken: list[Head] = []
+    readers: list[int] = []
+
+    def read(frame: bytes) -> Head:
+        readers.append(threading.get_ident())
+        return read_head(frame)
+
+    intake = Intake(
+        lambda frame, head: taken.append(head),
+        lambda: None,
+        threads=thread,
+        read=read,
+    )
+    intake.add(message("1", LARGE))
+    intake.finish()
+    await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+    may_go_on.set()
+    thread.shutdown()
+
+    assert len(taken) == 1
+    assert readers == [threading.get_ident()]
+
+
 def test_unreadable_message_has_an_error_for_a_head() -> None:
     """It is taken in its turn like any other."""
     assert isinstance(read_head(b"garbage"), FrameError)
@@ -153,6 +181,27 @@ async def test_all_sockets_share_one_thread(bench: Bench) -> None:
 
     assert len(request.threads) == 6
     assert len(set(request.threads)) == 1
+
+
+async def test_peer_whose_large_message_waits_for_the_thread_is_not_silent(
+    bench: Bench, clock: FakeClock
+) -> None:
+    """Nothing is read from its socket meanwhile, whatever it sends."""
+    may_read = threading.Event()
+    bench.hub.switchboard.threads.submit(may_read.wait, 10)
+    async with await bench.connect(script={"padding": [Reply({"text": LARGE})]}):
+        connection = find(bench)
+        asking = bench.hub.switchboard.tasks.spawn(
+            connection.ask(PaddingRequest(), 3 * SPAN), name="ask"
+        )
+        await eventually(lambda: connection.is_deaf)
+
+        await clock.advance(2 * SPAN)
+
+        assert bench.listener.departures == []
+        may_read.set()
+        assert (await asking)["text"] == LARGE
+        assert not connection.is_deaf
 
 
 async def test_reply_in_fragments_may_be_large(bench: Bench) -> None:

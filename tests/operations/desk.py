@@ -58,7 +58,7 @@ class ScriptedExecutors(Executors):
     """
     Answers each kind of request with what `answers` holds for its message type.
 
-    An exception is raised; a list is used up one by one.
+    An exception is raised.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from relay.errors import (
     InvalidInputError,
     NoExecutorError,
     NotFoundError,
+    RelayError,
     ReplyInvalidError,
     ReplyTimeoutError,
     ReplyTooLargeError,
@@ -297,6 +299,35 @@ async def test_whole_error_text_is_in_the_log_at_debug_only(room: Room) -> None:
     assert (entry["executor_id"], entry["error"]) == ("first", text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback\n  f('secret')\nValueError: bad 'secret'",
+        "invalid input syntax for type json: secret",
+    ],
+)
+async def test_error_text_of_a_private_application_goes_nowhere(
+    room: Room, text: str
+) -> None:
+    """Its last line, too, often holds the value that was wrong."""
+    room.application = replace(room.application, private_mode=True)
+    room.connect("first", failing(ExecutorFailedError(FIRST, text)))
+
+    with capture_logs() as logs, pytest.raises(RelayError) as caught:
+        await room.read()
+
+    assert "private mode" in str(caught.value)
+    assert "secret" not in str((logs, caught.value, caught.value.__dict__))
+
+
+async def test_what_an_error_of_a_private_application_means_is_told(room: Room) -> None:
+    room.application = replace(room.application, private_mode=True)
+    room.connect("first", failing(ExecutorFailedError(FIRST, "Workflow a not found")))
+
+    with pytest.raises(NotFoundError, match="w-1"):
+        await room.read(about=ABOUT)
+
+
 # What SDKs do not know.
 
 
@@ -319,6 +350,28 @@ async def test_filter_that_everybody_would_ignore_is_refused(room: Room) -> None
         await room.executors.read(room.application, SEARCH)
 
     assert caught.value.location == "body.attributes"
+
+
+async def test_a_filter_is_looked_at_once_however_many_executors_have_the_same_sdk(
+    room: Room,
+) -> None:
+    """It may name ten thousand workflows, and there may be as many executors."""
+
+    class CountedFilter(WorkflowFilter):
+        looks = 0
+
+        def used_options(self) -> tuple[str, ...]:
+            type(self).looks += 1
+            return super().used_options()
+
+    for number in range(50):
+        room.connect(f"e-{number}", replying("never"), sdk=OLD_JAVA)
+    counted = CountedFilter(attributes={"customer": "acme"})
+    search = SearchWorkflowsRequest(filter=counted, application=SHOP.name)
+
+    with pytest.raises(InvalidInputError, match="attributes"):
+        await room.executors.read(room.application, search)
+    assert CountedFilter.looks == 1
 
 
 async def test_executor_that_does_not_know_the_message_is_not_asked(room: Room) -> None:

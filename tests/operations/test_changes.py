@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from relay.dispatch import Repeat
 from relay.errors import (
+    ConflictError,
     DispatchError,
     InvalidInputError,
     NotFoundError,
@@ -15,6 +16,7 @@ from relay.errors import (
 )
 from relay.protocol.messages import Acknowledgement
 from relay.protocol.workflow_orders import FromLastFailure
+from relay.protocol.workflows import WorkflowRow
 from relay.records import AuditStatus, AuditTarget
 from relay.store import Store
 from tests.operations.desk import ANN, LIMITED, SLOW, Desk, workflow
@@ -146,7 +148,38 @@ async def test_a_fork_keeps_the_id_that_is_wanted(desk: Desk) -> None:
 
     [asked] = desk.executors.asked
     assert asked.request.new_workflow_id == "mine"
+    assert asked.options["repeat"] is Repeat.UNDELIVERED
     assert asked.request.app_version == "v2"
+
+
+async def test_a_repeated_fork_whose_first_answer_was_lost_is_a_success(
+    desk: Desk,
+) -> None:
+    """Only Relay knows the id that it made: nobody else can have taken it."""
+    taken = ConflictError("an id that must be new is taken already")
+    desk.executors.answers |= {"fork_workflow": taken, "get_workflow": workflow()}
+
+    forked = await desk.changes.fork(ANN, "shop", "w1")
+
+    [asked] = desk.executors.of("fork_workflow")
+    assert forked == asked.request.new_workflow_id
+    [looked_up] = desk.executors.of("get_workflow")
+    assert looked_up.request.workflow_id == forked
+    operation, _, _ = await last_entry(desk)
+    assert operation == "workflow.fork"
+
+
+@pytest.mark.parametrize(("wanted", "row"), [("mine", workflow("mine")), (None, None)])
+async def test_a_fork_under_an_id_that_is_taken_is_a_conflict(
+    desk: Desk, wanted: str | None, row: WorkflowRow | None
+) -> None:
+    """As is any contradiction that the id which Relay made does not explain."""
+    taken = ConflictError("an id that must be new is taken already")
+    desk.executors.answers |= {"fork_workflow": taken, "get_workflow": row}
+
+    with pytest.raises(ConflictError):
+        await desk.changes.fork(ANN, "shop", "w1", new_workflow_id=wanted)
+    assert await desk.audit() == []
 
 
 @pytest.mark.parametrize("start_step", [-1, 2**30])
@@ -238,6 +271,8 @@ async def test_a_limited_keys_bulk_is_looked_up_at_once(desk: Desk) -> None:
         )
     [asked] = desk.executors.asked
     assert asked.request.filter.workflow_ids == ("a", "b")
+    # Asked about its own application, an executor would leave the other's row out.
+    assert "application_name" not in asked.request.fields()["body"]
     assert (asked.request.load_input, asked.request.load_output) == (False, False)
 
 

@@ -260,6 +260,22 @@ def test_names_do_not_decide(name: str) -> None:
     assert type(error) is ExecutorFailedError
 
 
+def test_only_the_beginning_of_an_endless_line_decides() -> None:
+    """Every socket waits for the search, and its time grows with the square."""
+    nearly = ": step " * 500
+    searched, endless = means(f"{nearly}not found"), means(f"{nearly * 9}not found")
+
+    assert isinstance(searched, NotFoundError)
+    assert type(endless) is ExecutorFailedError
+
+
+def test_an_endless_name_does_not_hide_what_is_said() -> None:
+    """It is taken out before anything is cut."""
+    error = means("Workflow " + "n1" * 9000 + " does not exist", name="n1" * 9000)
+
+    assert isinstance(error, NotFoundError)
+
+
 @pytest.mark.parametrize("name", ["exist", "not", "Workflow"])
 def test_names_do_not_hide_what_is_said(name: str) -> None:
     """A word of the sentence may be a name."""

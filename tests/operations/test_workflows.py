@@ -3,7 +3,7 @@
 import pytest
 
 from relay.errors import NotFoundError, PermissionDeniedError
-from relay.operations.workflows import Listing
+from relay.operations import Listing
 from relay.protocol.workflows import EventRow, WorkflowFilter
 from tests.operations.desk import SLOW, Desk, step, workflow
 

@@ -105,7 +105,7 @@ orders: st.SearchStrategy[Request[Any]] = st.one_of(
     st.builds(
         SearchWorkflowsRequest,
         filter=filters,
-        application=applications,
+        application=st.none() | applications,
         limit=st.none() | numbers,
         offset=st.none() | numbers,
         newest_first=st.booleans(),

@@ -49,6 +49,15 @@ def test_search_always_sends_every_flag_and_its_application() -> None:
     }
 
 
+def test_search_by_id_may_look_beyond_its_application() -> None:
+    """With the name of one, SDKs leave out what belongs to another; a null is none."""
+    request = SearchWorkflowsRequest(
+        filter=WorkflowFilter(workflow_ids=("w1", "w2")), application=None
+    )
+
+    assert "application_name" not in written(request)["body"]
+
+
 def test_search_writes_every_condition_under_its_name_on_the_wire() -> None:
     """The words of REST are ours, those of the wire are not."""
     body = body_of(

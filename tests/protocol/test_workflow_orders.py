@@ -10,6 +10,7 @@ from relay.errors import InvalidInputError
 from relay.ids import RequestId
 from relay.protocol import FrameError, Request, encode
 from relay.protocol.messages import Acknowledgement
+from relay.protocol.rows import LONGEST_ID_CHARS
 from relay.protocol.workflow_orders import (
     START_STEP_LIMIT,
     CancelRequest,
@@ -229,6 +230,15 @@ def test_fork_without_a_new_id_is_no_answer(fields: dict[str, Any]) -> None:
         FORK.decode_reply(reply(**fields))
 
 
+def test_id_without_end_is_no_answer() -> None:
+    """It would go on into a header, the audit log and the log."""
+    endless = "x" * (LONGEST_ID_CHARS + 1)
+
+    assert FORK.decode_reply(reply(new_workflow_id=endless[1:])) == endless[1:]
+    with pytest.raises(FrameError, match="of 65537 characters"):
+        FORK.decode_reply(reply(new_workflow_id=endless))
+
+
 # fork_from_failure
 
 
@@ -305,10 +315,12 @@ def test_forks_answer_with_the_new_ids_in_order() -> None:
         {"forked_workflow_ids": "a2"},
         {"forked_workflow_ids": ["a2", None]},
         {"forked_workflow_ids": ["a2", ""]},
+        {"forked_workflow_ids": ["a2", "b2", "c2"]},
+        {"forked_workflow_ids": ["x" * (LONGEST_ID_CHARS + 1)]},
     ],
 )
 def test_forks_without_new_ids_are_no_answer(fields: dict[str, Any]) -> None:
-    """Something was asked for, so something must have come of it."""
+    """Something was asked for, so something must have come of it, and no more."""
     with pytest.raises(FrameError):
         FORKS.decode_reply(reply(**fields))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from relay.access import Permission
+from relay.access import Permission, require
 from relay.errors import InvalidInputError
 from relay.records import VersionPolicy
 from relay.registry import KEEP, Actor, ApplicationChange, ApplicationView
@@ -207,8 +207,11 @@ async def update_settings(
     to executors of other versions too; with `same`, it waits.
 
     `importsAllowed` lets workflows be imported. A Python application unpickles what it
-    is given: whoever may import may run code in its executors.
+    is given: whoever may import may run code in its executors. To allow it therefore
+    takes `organization.write` besides.
     """
+    if body.imports_allowed:
+        require(caller.principal, Permission.ORGANIZATION_WRITE, None)
     change = ApplicationChange(
         version_policy=body.version_policy or KEEP,
         imports_allowed=KEEP if body.imports_allowed is None else body.imports_allowed,

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from relay.access import Permission
@@ -13,6 +14,7 @@ from relay.registry import Actor
 from relay_api.answers import Properties, answer_list
 from relay_api.dependencies import ApplicationName, ServerHere, reads_application
 from relay_api.shapes import Answer, Instant, InstantText, format_instant
+from relay_api.waiting import while_connected
 
 router = APIRouter()
 
@@ -34,6 +36,7 @@ class Metric(Answer):
     response_model=list[Metric],
 )
 async def list_metrics(
+    request: Request,
     _: Annotated[Actor, reads_application(Permission.METRIC_READ)],
     server: ServerHere,
     name: ApplicationName,
@@ -46,8 +49,9 @@ async def list_metrics(
             "query.endTime", "must be after startTime", format_instant(end_time)
         )
     view = await server.registry.applications.get(name)
-    records = await server.metric_reports.list_between(
-        view.record.ref, start_time, end_time
+    records = await while_connected(
+        request,
+        server.metric_reports.list_between(view.record.ref, start_time, end_time),
     )
     return await answer_list(server.clock, records, _to_metric)
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 from starlette.responses import Response
 
@@ -122,6 +122,11 @@ class ImportWorkflowInputBody(Order):
     serialized_workflow: Given
 
 
+async def demand_imports(server: ServerHere, name: ApplicationName) -> None:
+    """Refuse an import before its body is read, which may be large."""
+    await server.operations.changes.demand_imports(name)
+
+
 @router.post(
     "/import",
     operation_id="importWorkflow",
@@ -134,6 +139,7 @@ async def import_workflow(
     ],
     server: ServerHere,
     name: ApplicationName,
+    _: Annotated[None, Depends(demand_imports)],
     body: Annotated[
         ImportWorkflowInputBody, json_body(ImportWorkflowInputBody, limit=message_limit)
     ],

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay.access import Permission
-from relay.operations.workflows import Listing
+from relay.operations import Listing
 from relay.protocol.workflows import (
     EventRow,
     NotificationRow,
