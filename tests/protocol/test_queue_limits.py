@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 
-from relay.ids import AppName
-from relay.protocol import FrameError
-from relay.protocol.queues import Limits, ListQueueLimitsRequest, QueueLimits
+from relay.ids import AppName, RequestId
+from relay.protocol import FrameError, encode
+from relay.protocol.queues import (
+    Limits,
+    ListQueueLimitsRequest,
+    ListQueuesRequest,
+    QueueLimits,
+)
 
 REQUEST = ListQueueLimitsRequest(AppName("shop"))
 WHOLE = {
@@ -26,6 +31,13 @@ def read(**fields: Any) -> QueueLimits:
     frame = {"type": "list_queues", "request_id": "r", "output": [row]}
     [limits] = REQUEST.decode_reply(json.dumps(frame).encode())
     return limits
+
+
+def test_the_question_is_that_for_queues() -> None:
+    """Only what is read of the answer differs."""
+    same = ListQueuesRequest(AppName("shop"))
+
+    assert encode(REQUEST, RequestId("r")) == encode(same, RequestId("r"))
 
 
 def test_a_queue_without_partitions_is_bounded_as_a_whole() -> None:
