@@ -168,10 +168,7 @@ def changes_workflow(permission: Permission, operation: str) -> Any:
         workflow_id: WorkflowId,
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
-        target = AuditTarget(
-            kind="workflow", id=_writable(workflow_id, TARGET_LIMIT_CHARS)
-        )
-        change = _Change(operation, application, target)
+        change = _Change(operation, application, _target("workflow", workflow_id))
         async with change.attempted(request, server, caller, permission):
             yield caller
 
@@ -190,10 +187,7 @@ def changes_schedule(permission: Permission, operation: str) -> Any:
         schedule: ScheduleName,
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
-        target = AuditTarget(
-            kind="schedule", id=_writable(schedule, TARGET_LIMIT_CHARS)
-        )
-        change = _Change(operation, application, target)
+        change = _Change(operation, application, _target("schedule", schedule))
         async with change.attempted(request, server, caller, permission):
             yield caller
 
@@ -291,6 +285,10 @@ def _refuse_pages(request: Request, server: Server) -> None:
         raise PermissionDeniedError("web pages of another origin may change nothing")
     if "content-type" in request.headers:
         check_is_json(request)
+
+
+def _target(kind: str, name: str) -> AuditTarget:
+    return AuditTarget(kind=kind, id=_writable(name, TARGET_LIMIT_CHARS))
 
 
 def _writable(name: str, longest_chars: int = _LONGEST_NAME) -> str:

@@ -30,9 +30,9 @@ time), `descriptors` and `hangups` (what the system says of sockets), `web` and
 `web` the only one that knows uvicorn), `unfinished` (what is held of messages),
 `proxies` (whose socket it is behind them), `handshake`, `admission` and `refusals` (who
 comes in), `connection`, `link`, `intake`, `reading` and `replies` (asking), `reasons`
-(of closing), `deadlines`, `keepalive` and `pulse` (time), `seats` (which socket speaks
-for an executor), `switchboard` (what sockets tell and what follows), `hub` (what the
-rooms above see) and `events` (what they are told).
+(of closing) and `partings` (of many at once), `deadlines`, `keepalive` and `pulse`
+(time), `seats` (which socket speaks for an executor), `switchboard` (what sockets tell
+and what follows), `hub` (what the rooms above see) and `events` (what they are told).
 
 Invariants:
 

@@ -1,6 +1,7 @@
 """Workflows changed: cancelled, resumed, forked, deleted, imported."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from relay.operations.asking import Executors
 from relay.operations.clerk import Clerk, refuse_payloads
 from relay.operations.scope import check_owner
 from relay.operations.workflows import KIND
+from relay.protocol import Request
 from relay.protocol.messages import Acknowledgement
 from relay.protocol.workflow_orders import (
     START_STEP_LIMIT,
@@ -35,6 +37,15 @@ from relay.protocol.workflows import (
 )
 from relay.records import ApplicationRecord, AuditTarget
 from relay.registry import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What the audit log says of an order about workflows; bulk ones may take long."""
+
+    verb: str
+    details: Mapping[str, object]
+    is_bulk: bool
 
 
 class WorkflowChanges:
@@ -61,18 +72,15 @@ class WorkflowChanges:
         is_bulk: bool = False,
     ) -> None:
         """Cancel workflows; those that are finished or unknown are left alone."""
-        record, wanted = await self._prepare(actor, application, ids)
-        if wanted:
-            reply = await self._executors.change(
-                record,
-                CancelRequest(workflow_ids=wanted, cancel_children=with_children),
-                repeat=Repeat.ALWAYS,
-                within=self._slow if is_bulk else None,
-                about=_about(wanted),
-            )
-            demand_success(reply)
-        details = {"cancel_children": with_children}
-        await self._note(actor, "cancel", record, wanted, details, is_bulk=is_bulk)
+        await self._order(
+            _Order("cancel", {"cancel_children": with_children}, is_bulk),
+            actor,
+            application,
+            ids,
+            lambda wanted: CancelRequest(
+                workflow_ids=wanted, cancel_children=with_children
+            ),
+        )
 
     async def resume(
         self,
@@ -89,19 +97,15 @@ class WorkflowChanges:
         Asked twice, the SDK would also put back what has begun to run since, and run
         its step again.
         """
-        record, wanted = await self._prepare(actor, application, ids)
-        if wanted:
-            reply = await self._executors.change(
-                record,
-                ResumeRequest(workflow_ids=wanted, queue_name=queue_name),
-                repeat=Repeat.UNDELIVERED,
-                within=self._slow if is_bulk else None,
-                latest_version=True,
-                about=_about(wanted),
-            )
-            demand_success(reply)
-        details = {"queue_name": queue_name}
-        await self._note(actor, "resume", record, wanted, details, is_bulk=is_bulk)
+        await self._order(
+            _Order("resume", {"queue_name": queue_name}, is_bulk),
+            actor,
+            application,
+            ids,
+            lambda wanted: ResumeRequest(workflow_ids=wanted, queue_name=queue_name),
+            repeat=Repeat.UNDELIVERED,
+            latest_version=True,
+        )
 
     async def delete(
         self,
@@ -113,18 +117,15 @@ class WorkflowChanges:
         is_bulk: bool = False,
     ) -> None:
         """Delete workflows with all they have written; unknown ones are no error."""
-        record, wanted = await self._prepare(actor, application, ids)
-        if wanted:
-            reply = await self._executors.change(
-                record,
-                DeleteRequest(workflow_ids=wanted, delete_children=with_children),
-                repeat=Repeat.ALWAYS,
-                within=self._slow if is_bulk else None,
-                about=_about(wanted),
-            )
-            demand_success(reply)
-        details = {"delete_children": with_children}
-        await self._note(actor, "delete", record, wanted, details, is_bulk=is_bulk)
+        await self._order(
+            _Order("delete", {"delete_children": with_children}, is_bulk),
+            actor,
+            application,
+            ids,
+            lambda wanted: DeleteRequest(
+                workflow_ids=wanted, delete_children=with_children
+            ),
+        )
 
     async def fork(
         self,
@@ -311,22 +312,36 @@ class WorkflowChanges:
             about=(KIND, workflow_id),
         )
 
-    async def _note(
+    async def _order(
         self,
+        order: _Order,
         actor: Actor,
-        verb: str,
-        application: ApplicationRecord,
-        ids: Sequence[WorkflowId],
-        details: Mapping[str, object],
+        application: str,
+        ids: Sequence[str],
+        make: Callable[[tuple[WorkflowId, ...]], Request[Acknowledgement]],
         *,
-        is_bulk: bool,
+        repeat: Repeat = Repeat.ALWAYS,
+        latest_version: bool = False,
     ) -> None:
-        if is_bulk:
-            operation, target = f"workflow.bulk_{verb}", None
-            details = {"workflow_ids": list(ids), **details}
+        """Have an executor do `order`, if there is anything to do, and note it."""
+        record, wanted = await self._prepare(actor, application, ids)
+        if wanted:
+            reply = await self._executors.change(
+                record,
+                make(wanted),
+                repeat=repeat,
+                within=self._slow if order.is_bulk else None,
+                latest_version=latest_version,
+                about=_about(wanted),
+            )
+            demand_success(reply)
+        details = order.details
+        if order.is_bulk:
+            operation, target = f"workflow.bulk_{order.verb}", None
+            details = {"workflow_ids": list(wanted), **details}
         else:
-            operation, target = f"workflow.{verb}", _target(ids[0])
-        await self._clerk.note(actor, operation, application, details, target=target)
+            operation, target = f"workflow.{order.verb}", _target(wanted[0])
+        await self._clerk.note(actor, operation, record, details, target=target)
 
 
 def demand_success(reply: Acknowledgement) -> None:

@@ -71,33 +71,13 @@ class Schedules:
 
     async def pause(self, actor: Actor, application: str, name: str) -> None:
         """Let a schedule start nothing until it is resumed."""
-        record = await self._clerk.find(application)
-        await self._look_up(record, name)
-        reply = await self._executors.change(
-            record,
-            PauseScheduleRequest(schedule_name=name),
-            repeat=Repeat.ALWAYS,
-            about=(KIND, name),
-        )
-        demand_success(reply)
-        await self._clerk.note(
-            actor, "schedule.pause", record, {}, target=_target(name)
-        )
+        request = PauseScheduleRequest(schedule_name=name)
+        await self._switch(actor, application, request, "schedule.pause")
 
     async def resume(self, actor: Actor, application: str, name: str) -> None:
         """Let a paused schedule go on."""
-        record = await self._clerk.find(application)
-        await self._look_up(record, name)
-        reply = await self._executors.change(
-            record,
-            ResumeScheduleRequest(schedule_name=name),
-            repeat=Repeat.ALWAYS,
-            about=(KIND, name),
-        )
-        demand_success(reply)
-        await self._clerk.note(
-            actor, "schedule.resume", record, {}, target=_target(name)
-        )
+        request = ResumeScheduleRequest(schedule_name=name)
+        await self._switch(actor, application, request, "schedule.resume")
 
     async def trigger(self, actor: Actor, application: str, name: str) -> str:
         """Start the workflow of a schedule now; its id. Never asked twice."""
@@ -149,6 +129,22 @@ class Schedules:
             target=_target(name),
         )
         return workflow_ids
+
+    async def _switch(
+        self,
+        actor: Actor,
+        application: str,
+        request: PauseScheduleRequest | ResumeScheduleRequest,
+        operation: str,
+    ) -> None:
+        name = request.schedule_name
+        record = await self._clerk.find(application)
+        await self._look_up(record, name)
+        reply = await self._executors.change(
+            record, request, repeat=Repeat.ALWAYS, about=(KIND, name)
+        )
+        demand_success(reply)
+        await self._clerk.note(actor, operation, record, {}, target=_target(name))
 
     async def _look_up(
         self, application: ApplicationRecord, name: str, *, load_context: bool = False
