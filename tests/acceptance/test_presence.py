@@ -68,17 +68,20 @@ async def test_restarts_of_relay_make_nobody_dead(
     """
     Killed and started, stopped and started: all executors return, and 200 at once.
 
-    About 75 s. The grace of their applications is shorter than Relay is away. All of
-    them dial every second meanwhile, but Go, which waits twice as long each time.
+    About 130 s. The grace of their applications is shorter than Relay is away, that
+    after a start is the default: all of them dial every second meanwhile, but Go, which
+    waits twice as long each time, 45 s at most.
     """
-    relay = await stage.relay(RELAY_FAULT_GRACE_SECS="20", **store_settings)
+    grace = timedelta(seconds=60)
+    settings = {**store_settings, "RELAY_FAULT_GRACE_SECS": f"{grace.seconds}"}
+    relay = await stage.relay(**settings)
     workers = await everybody.enter("worker", relay)
     peers = await everybody.enter("peer", relay)
     async with open_fleet(relay.url, 200) as fleet:
         await fleet.is_healthy(relay, within=30)
         await everybody.configure(relay, executorTimeoutSecs=1)
         await relay.configure("fleet", executorTimeoutSecs=1)
-        await everybody.begin(workers, steps=60, seconds=1)
+        await everybody.begin(workers, steps=90, seconds=1)
         await everybody.reached(2, within=20)
 
         for end, exit_code in ((relay.kill, -9), (relay.terminate, 0)):
@@ -88,16 +91,15 @@ async def test_restarts_of_relay_make_nobody_dead(
             await relay.start()
 
             for members in (workers, peers):
-                await everybody.all_are(relay, members, "HEALTHY", within=20)
+                await everybody.all_are(relay, members, "HEALTHY", within=60)
             await fleet.is_healthy(relay, within=15)
-            # Longer than the grace after a start.
-            await CLOCK.sleep(timedelta(seconds=22))
 
-        await everybody.succeeded(within=40)
+        await CLOCK.sleep(grace)
+        await everybody.succeeded(within=60)
         for name in workers:
             assert set((await relay.executors(name)).values()) == {"HEALTHY"}
             assert await relay.recoveries(name) == []
-            assert each_step_began_once(stage, name, 60)
+            assert each_step_began_once(stage, name, 90)
         assert set((await relay.executors("fleet")).values()) == {"HEALTHY"}
         assert await nobody_died(relay)
 
