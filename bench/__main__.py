@@ -11,9 +11,12 @@ import typer
 from bench.cases.cut import measure_cut
 from bench.cases.deaths import measure_deaths
 from bench.cases.idle import measure_idle
+from bench.cases.large import measure_large
+from bench.cases.relayed import measure_relayed
 from bench.cases.rest import measure_rest
 from bench.cases.restart import measure_restart
 from bench.cases.round_trips import measure_round_trips
+from bench.cases.slow import measure_slow
 from bench.children import CLOCK
 from bench.floors.listening import raise_descriptor_limit
 from bench.machine import describe_machine
@@ -24,19 +27,22 @@ RESULTS = Path(__file__).parent / "results"
 Case = Callable[[Path, int], Awaitable[list[Figure]]]
 
 
-async def _rest(directory: Path, count: int) -> list[Figure]:
-    del count
-    return await measure_rest(directory)
+def _of_any_size(measure: Callable[[Path], Awaitable[list[Figure]]]) -> Case:
+    """A case that the number of executors in the large ones does not bear on."""
 
+    async def case(directory: Path, count: int) -> list[Figure]:
+        del count
+        return await measure(directory)
 
-async def _round_trips(directory: Path, count: int) -> list[Figure]:
-    del count
-    return await measure_round_trips(directory)
+    return case
 
 
 CASES: Mapping[str, Case] = {
-    "rest": _rest,
-    "round-trips": _round_trips,
+    "rest": _of_any_size(measure_rest),
+    "relayed": _of_any_size(measure_relayed),
+    "slow": _of_any_size(measure_slow),
+    "large": _of_any_size(measure_large),
+    "round-trips": _of_any_size(measure_round_trips),
     "idle": measure_idle,
     "restart": measure_restart,
     "cut": measure_cut,

@@ -24,8 +24,22 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 def read_rss_bytes(pid: int) -> int:
     """The memory of a process that is in RAM."""
+    return _read_memory(pid, "VmRSS:")
+
+
+def forget_peak(pid: int) -> None:
+    """Let `read_peak_bytes` be about the time from now on."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def read_peak_bytes(pid: int) -> int:
+    """The most memory of a process that was in RAM at once."""
+    return _read_memory(pid, "VmHWM:")
+
+
+def _read_memory(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
     raise ProcessLookupError(pid)
 

@@ -18,6 +18,7 @@ from typing import Any
 from websockets.uri import WebSocketURI, parse_uri
 
 from bench.member import Member
+from bench.workflows import Workflows
 from relay.clock import SystemClock
 from relay.tasks import TaskSet
 
@@ -42,6 +43,7 @@ class Fleet:
         self._upgrading: dict[Member, float] = {}
         self._fallen: set[str] = set()
         self._recovered: set[str] = set()
+        self.workflows = Workflows()
         self._orders: list[tuple[float, list[str]]] = []
         self._requests = 0
         self._losses = 0
@@ -75,8 +77,8 @@ class Fleet:
             self._dial_later(member.number)
 
     def answer(
-        self, member: Member, request: Mapping[str, Any]
-    ) -> Mapping[str, Any] | None:
+        self, member: Member, request: Mapping[str, Any], took: timedelta
+    ) -> Mapping[str, Any]:
         self._requests += 1
         match request["type"]:
             case "executor_info":
@@ -95,8 +97,10 @@ class Fleet:
                 return {"success": True}
             case "exist_pending_workflows":
                 return {"exist": self._owns_work(request["executor_id"])}
-            case "list_workflows":
-                return {"output": self._list(request["body"].get("executor_id"))}
+            case "list_workflows" if "executor_id" in request["body"]:
+                return {"output": self._list(request["body"]["executor_id"])}
+            case "list_workflows" | "get_workflow" | "export_workflow":
+                return self.workflows.answer(request, took)
             case "get_workflow_aggregates":
                 return {"output": []}
             case _:
@@ -155,6 +159,11 @@ class Fleet:
                 self._members[number].reset()
             else:
                 self._dial_later(number)
+        return {}
+
+    def answer_after(self, *, shortest_ms: int, longest_ms: int) -> dict[str, Any]:
+        """Take that long to answer about workflows from now on, evenly spread."""
+        self.workflows.answer_after(shortest_ms, longest_ms)
         return {}
 
     def orders(self) -> dict[str, Any]:
@@ -233,6 +242,8 @@ async def _obey(fleet: Fleet, line: bytes) -> dict[str, Any]:
             return fleet.kill(**order)
         case "revive":
             return fleet.revive(**order)
+        case "answer_after":
+            return fleet.answer_after(**order)
         case "orders":
             return fleet.orders()
         case _:

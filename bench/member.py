@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -55,7 +56,7 @@ class Member(asyncio.Protocol):
                 else:
                     self._fleet.refused(event.status_code)
             elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
-                self._answer(json.loads(bytes(event.data)))
+                self._hear(json.loads(bytes(event.data)))
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -77,14 +78,26 @@ class Member(asyncio.Protocol):
         """Drop the socket without a word."""
         self._transport.abort()
 
-    def _answer(self, request: Mapping[str, Any]) -> None:
-        fields = self._fleet.answer(self, request)
-        if fields is None:
-            return
+    def _hear(self, request: Mapping[str, Any]) -> None:
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        delay = self._fleet.workflows.draw_delay(request)
+        if delay:
+            loop.call_later(delay.total_seconds(), self._answer_late, request, asked_at)
+        else:
+            self._answer(request, asked_at)
+
+    def _answer_late(self, request: Mapping[str, Any], asked_at: float) -> None:
+        if self._wire.state is OPEN:
+            self._answer(request, asked_at)
+            self._flush()
+
+    def _answer(self, request: Mapping[str, Any], asked_at: float) -> None:
+        took = timedelta(seconds=asyncio.get_running_loop().time() - asked_at)
         reply = {
             "type": request["type"],
             "request_id": request["request_id"],
-            **fields,
+            **self._fleet.answer(self, request, took),
         }
         self._wire.send_text(json.dumps(reply).encode())
 

@@ -1,4 +1,4 @@
-"""Floor of REST: a FastAPI route that returns what it finds in a file, each time."""
+"""Floor of REST: FastAPI routes that return what stands in a file, each time."""
 
 import json
 import socket
@@ -7,18 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from bench.floors.listening import announce
 
 
 def make_app(content: Any) -> FastAPI:
-    """An application with one route that serialises `content`."""
+    """One route that serialises `content` each time, and one that has its bytes."""
     app = FastAPI()
 
     @app.get("/bare")
     async def bare() -> Any:
         return content
+
+    written = json.dumps(content, separators=(",", ":")).encode()
+
+    @app.get("/bytes")
+    @app.post("/bytes")
+    async def as_bytes() -> Response:
+        return Response(written, media_type="application/json")
 
     return app
 

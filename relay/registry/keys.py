@@ -1,7 +1,7 @@
 """API keys: minting, listing, revoking, recognising."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from relay.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from relay.gathering import Gathering
 from relay.ids import ApplicationId, KeyId, KeyName, new_id
 from relay.records import AuditTarget, KeyRecord
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
@@ -63,6 +64,7 @@ class Keys:
         self._audit = audit
         self._memory = memory
         self._used: set[KeyId] = set()
+        self._found: Gathering[bytes, KeyRecord] = Gathering(self._find_many)
 
     async def create(
         self,
@@ -151,8 +153,12 @@ class Keys:
         """The key with that text, revoked or not; `None` for one never minted."""
         if not text.startswith(KEY_PREFIX):
             return None
+        return await self._found.read(hash_key(text))
+
+    async def _find_many(self, hashes: Collection[bytes]) -> Mapping[bytes, KeyRecord]:
         async with self._store.read() as work:
-            return await work.keys.find_by_hash(hash_key(text))
+            found = {hash_: await work.keys.find_by_hash(hash_) for hash_ in hashes}
+        return {hash_: record for hash_, record in found.items() if record is not None}
 
     async def authenticate(self, text: str) -> Principal:
         """

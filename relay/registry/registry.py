@@ -25,7 +25,7 @@ from relay.hub.handshake import Admission, Knock, Refusal
 from relay.ids import AppName, ExecutorRef
 from relay.records import AuditRecord, AuditStatus, AuditTarget
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
-from relay.registry.applications import Applications
+from relay.registry.applications import Applications, gather_applications
 from relay.registry.audit_log import AuditQuery, list_audit
 from relay.registry.breaker import Breaker
 from relay.registry.browsers import BrowserRules
@@ -79,6 +79,7 @@ class Registry:
         self._hub = hub
         self._is_flapping = is_flapping
         self._seen_until: datetime | None = None
+        self._found = gather_applications(store)
         self._memory = Memory(clock)
         self._breaker = Breaker(clock)
         self.browsers = BrowserRules(settings)
@@ -142,10 +143,7 @@ class Registry:
         require_permission(principal, permission)
         if principal.application_ids is None:
             return
-        async with self._store.read() as work:
-            record = await work.applications.find(
-                LOCAL_ORGANIZATION, AppName(application)
-            )
+        record = await self._found.read(AppName(application))
         if record is None:
             raise PermissionDeniedError("this key does not cover the application")
         require(principal, permission, record.ref.id)
