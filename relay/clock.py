@@ -7,11 +7,16 @@ says so).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from time import monotonic  # noqa: TID251 - the one allowed reader
-from typing import Protocol
+from time import (
+    monotonic,  # noqa: TID251 - the one allowed reader
+    thread_time,
+)
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -45,6 +50,26 @@ class Clock(Protocol):
     async def wait(self, event: asyncio.Event, span: timedelta) -> bool:
         """Wait for `event` for at most `span`; whether it was set."""
         ...
+
+
+async def take_breaths(clock: Clock, steps: Generator[None, None, T]) -> T:
+    """What all steps find together; others have a turn of the loop after each."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await clock.sleep(timedelta(0))
+
+
+def read_thread_time() -> float:
+    """
+    The processor time that the calling thread has used; only differences mean anything.
+
+    Units: seconds.
+    """
+    return thread_time()
 
 
 class SystemClock:

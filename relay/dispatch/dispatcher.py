@@ -91,6 +91,7 @@ class Dispatcher:
             UnknownMessageError: every one of them answered, and none knows the request.
             ConnectionLostError, ExecutorBusyError, ReplyTimeoutError: what befell the
                 last of those that did not answer; another one may know the request.
+                Also when the time is spent before one of them could be asked.
             DispatchError: an executor answered, unusably; it is not asked of another,
                 which would most likely say the same.
             RelayError: nobody suits; why the first one does not.
@@ -106,6 +107,10 @@ class Dispatcher:
             following = next(candidates, None)
             left = timedelta(seconds=deadline - self._clock.monotonic())
             if left <= timedelta(0):
+                # Nobody has said that it cannot; there was no time to ask.
+                failure = failure or ReplyTimeoutError(
+                    peer.ref.executor_id, max(timeout, timedelta(0)), delivered=False
+                )
                 break
             span = left
             if attempt_timeout is not None and not (is_last_patient and not following):

@@ -83,5 +83,5 @@ class Peers(Protocol):
         ...
 
     def is_anybody_arriving(self, application: ApplicationRef) -> bool:
-        """Whether a socket of that application is open and not on line yet."""
+        """Whether a socket of that application was let in and is not on line yet."""
         ...

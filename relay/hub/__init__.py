@@ -29,10 +29,11 @@ time), `descriptors` and `hangups` (what the system says of sockets), `web` and
 `callers` (HTTP connections that keep us waiting), `socket` (bytes to frames; besides
 `web` the only one that knows uvicorn), `unfinished` (what is held of messages),
 `proxies` (whose socket it is behind them), `handshake`, `admission` and `refusals` (who
-comes in), `connection`, `link`, `intake`, `reading` and `replies` (asking), `reasons`
-(of closing) and `partings` (of many at once), `deadlines`, `keepalive` and `pulse`
-(time), `seats` (which socket speaks for an executor), `switchboard` (what sockets tell
-and what follows), `hub` (what the rooms above see) and `events` (what they are told).
+comes in), `connection`, `link`, `framing`, `intake`, `reading`, `sharing`, `replies`
+and `outcomes` (asking), `reasons` (of closing) and `partings` (of many at once),
+`deadlines`, `keepalive` and `pulse` (time), `seats` (which socket speaks for an
+executor), `switchboard` (what sockets tell and what follows), `hub` (what the rooms
+above see) and `events` (what they are told).
 
 Invariants:
 
@@ -60,6 +61,7 @@ Invariants:
   admission                           32 at once, 4 s
   the answer to `executor_info`       10 s (setting)
   a message                           100 MiB (setting)
+  reading one reply                   5 s of processor time
   all messages that are arriving      512 MiB (setting); the largest part goes
   an outbox                           1,000 frames, 64 MiB
   what a peer has not read            1 MiB, for 10 s; an HTTP client: for 10 s
@@ -67,6 +69,9 @@ Invariants:
   sockets                             the limit of open files, less a reserve
   ==================================  ==============================================
 
+- **Nobody waits for another one's reply to be read**: the thread that reads long ones
+  gives each application the same share of its time, a few milliseconds in turn. What is
+  long and is sent is written in pieces, with turns of the loop between them.
 - **No work for who has gone.** Before a socket is let in, and again when it is
   admitted, it is asked whether its peer has hung up.
 - **An idle connection costs no task and no timer.** All share a handful of deadline

@@ -1,14 +1,13 @@
 """One executor's connection: what is asked over it, in which order, and who waits."""
 
-import asyncio
+from asyncio import wrap_future
 from collections.abc import Callable
-from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import structlog
 
-from relay.clock import Clock
+from relay.clock import Clock, take_breaths
 from relay.errors import (
     ConnectionLostError,
     DispatchError,
@@ -22,9 +21,17 @@ from relay.errors import (
 )
 from relay.hub.events import Loss
 from relay.hub.handshake import Admission
-from relay.hub.intake import LARGE_FRAME_BYTES, Head, Intake, read_head
+from relay.hub.intake import (
+    LARGE_FRAME_BYTES,
+    Head,
+    Intake,
+    may_be_read_here,
+    read_head,
+)
 from relay.hub.link import Link
-from relay.hub.replies import EXPORT, SLOW_MESSAGES, Pending, Replies
+from relay.hub.outcomes import name_outcome
+from relay.hub.reading import BudgetSpentError, ReadingThread
+from relay.hub.replies import EXPORT, SLOW_MESSAGES, SLOW_SPAN, Pending, Replies
 from relay.ids import (
     ApplicationRef,
     ConnectionId,
@@ -36,14 +43,16 @@ from relay.ids import (
     new_id,
 )
 from relay.protocol import (
+    Envelope,
     FrameError,
     NotTextError,
     Request,
-    encode,
     is_unknown_message,
 )
+from relay.protocol.long_requests import encode_in_steps
 from relay.protocol.messages import ExecutorInfo
 from relay.protocol.sdk import Capabilities, Sdk, capabilities_of
+from relay.protocol.steps import read_in_steps
 from relay.telemetry import Metrics
 
 ReplyT = TypeVar("ReplyT")
@@ -55,20 +64,6 @@ TIMEOUTS_TO_UNRESPONSIVE = 2
 logger = structlog.get_logger(__name__)
 
 _NOBODY: Final = ExecutorId("(unknown)")
-_OUTCOMES: Final[dict[type[DispatchError], str]] = {
-    ConnectionLostError: "lost",
-    ExecutorBusyError: "busy",
-    ExecutorFailedError: "failed",
-    ReplyInvalidError: "invalid",
-    ReplyTimeoutError: "timeout",
-    ReplyTooLargeError: "too_large",
-    RequestWithdrawnError: "withdrawn",
-    UnknownMessageError: "unknown",
-}
-
-
-def _outcome(error: DispatchError) -> str:
-    return _OUTCOMES.get(type(error), "failed")
 
 
 class Connection:
@@ -87,8 +82,8 @@ class Connection:
         "_metrics",
         "_outbox",
         "_outbox_bytes",
+        "_reader",
         "_replies",
-        "_threads",
         "_timeouts_in_row",
         "application",
         "capabilities",
@@ -116,13 +111,13 @@ class Connection:
         max_message_bytes: int,
         clock: Clock,
         metrics: Metrics,
-        threads: Executor | None = None,
+        reader: ReadingThread,
     ) -> None:
         """
         An open socket of somebody who has not said yet who it is.
 
         Args:
-            threads: where large messages are read; `None`: the loop's own.
+            reader: where messages are read that take long.
         """
         self.id = ConnectionId(new_id())
         self.application: ApplicationRef = admission.application
@@ -142,7 +137,7 @@ class Connection:
         self._outbox: dict[RequestId, Pending] = {}
         self._outbox_bytes = 0
         self._replies = Replies(clock)
-        self._threads = threads
+        self._reader = reader
         self._intake: Intake | None = None
         self._timeouts_in_row = 0
 
@@ -182,7 +177,7 @@ class Connection:
 
     def is_asked(self, message_type: str) -> bool:
         """Whether a request of that type is out and not answered."""
-        return self._replies.holds_any(frozenset({message_type}))
+        return self._replies.holds_type(message_type)
 
     async def ask(
         self,
@@ -219,7 +214,7 @@ class Connection:
         try:
             reply = await self._exchange(request, timeout, still_wanted)
         except DispatchError as error:
-            self._metrics.requests.labels(name, _outcome(error)).inc()
+            self._metrics.requests.labels(name, name_outcome(error)).inc()
             raise
         self._metrics.requests.labels(name, "ok").inc()
         self._metrics.request_seconds.labels(name).observe(
@@ -240,7 +235,9 @@ class Connection:
             return
         if self._intake is None:
             self._intake = Intake(
-                self._take_guarded, self._end_intake, threads=self._threads
+                self._take_guarded,
+                self._end_intake,
+                threads=self._reader.share_of(self.application.id),
             )
             if self._link is not None:
                 self._link.pause_reading()
@@ -258,10 +255,10 @@ class Connection:
             self._take_out(pending)
             if pending.answer.done() or not self._is_still_wanted(pending):
                 continue
-            frame, pending.frame = pending.frame, b""
+            frame, pending.frame = pending.frame, ()
             pending.is_sent = True
             self._replies.expect(pending)
-            link.send(frame)
+            link.send(*frame)
 
     def end(self, loss: Loss) -> None:
         """Fail everybody who waits; nothing is sent or received from here on."""
@@ -324,54 +321,65 @@ class Connection:
         span: timedelta,
         still_wanted: Callable[[], bool] | None,
     ) -> ReplyT:
-        pending = self._enqueue(request, still_wanted)
+        pending = Pending(
+            RequestId(new_id()),
+            request.message_type,
+            still_wanted,
+            is_slow=request.message_type in SLOW_MESSAGES or span > SLOW_SPAN,
+        )
         try:
             async with self._clock.timeout(span):
+                await self._write(request, pending)
+                self._enqueue(pending)
                 envelope, frame = await pending.answer
+                return await self._read_answer(request, envelope, frame)
         except TimeoutError:
-            self._count_timeout(pending)
+            if not pending.is_answered:
+                self._count_timeout(pending)
             raise ReplyTimeoutError(
                 self._executor, span, delivered=pending.is_sent
             ) from None
         finally:
             self._let_go(pending)
+
+    async def _write(self, request: Request[Any], pending: Pending) -> None:
+        if self._link is None:
+            raise ConnectionLostError(self._executor, delivered=False)
+        # A long one is not ready in this turn of the loop.
+        pending.frame = await take_breaths(
+            self._clock, encode_in_steps(request, pending.request_id)
+        )
+
+    async def _read_answer(
+        self, request: Request[ReplyT], envelope: Envelope, frame: bytes
+    ) -> ReplyT:
         if envelope.error_message is not None:
             if is_unknown_message(envelope.error_message):
                 raise UnknownMessageError(self._executor, envelope.error_message)
             raise ExecutorFailedError(self._executor, envelope.error_message)
         try:
-            if len(frame) < LARGE_FRAME_BYTES:
+            if may_be_read_here(frame):
                 return request.decode_reply(frame)
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, request.decode_reply, frame
+            steps = read_in_steps(request, frame)
+            return await wrap_future(
+                self._reader.submit_steps(self.application.id, steps)
             )
-        except FrameError as error:
+        except (FrameError, BudgetSpentError) as error:
             raise ReplyInvalidError(self._executor, str(error)) from None
 
-    def _enqueue(
-        self, request: Request[Any], still_wanted: Callable[[], bool] | None
-    ) -> Pending:
+    def _enqueue(self, pending: Pending) -> None:
         if self._link is None:
             raise ConnectionLostError(self._executor, delivered=False)
-        request_id = RequestId(new_id())
-        frame = encode(request, request_id).encode()
         # One that waits alone may be as large as it is.
         if self._outbox and (
             len(self._outbox) >= OUTBOX_FRAMES
-            or self._outbox_bytes + len(frame) > OUTBOX_BYTES
+            or self._outbox_bytes + pending.size_bytes > OUTBOX_BYTES
         ):
             raise ExecutorBusyError(self._executor, len(self._outbox))
-        pending = Pending(
-            request_id,
-            request.message_type,
-            frame,
-            still_wanted,
-            is_behind_silence=self._replies.holds_unanswered(),
-        )
-        self._outbox[request_id] = pending
-        self._outbox_bytes += len(frame)
+        pending.is_behind_silence = self._replies.holds_unanswered()
+        self._outbox[pending.request_id] = pending
+        self._outbox_bytes += pending.size_bytes
         self.write_waiting()
-        return pending
 
     def _find_room(self, pending: Pending) -> Link | None:
         """The socket, if the executor may be given `pending` now."""
@@ -399,9 +407,10 @@ class Connection:
 
     def _count_timeout(self, pending: Pending) -> None:
         # Who was never asked is not silent, unless it has owed an answer for so long
-        # that it could not be asked; nor is who works on something that takes minutes.
+        # that it could not be asked; nor is who works on something that takes minutes,
+        # or whose answer we have and not read.
         is_silent = pending.is_sent or pending.is_behind_silence
-        if is_silent and not self._replies.holds_any(SLOW_MESSAGES):
+        if is_silent and not (self.is_deaf or self._replies.holds_slow()):
             self._timeouts_in_row += 1
             if self._timeouts_in_row == TIMEOUTS_TO_UNRESPONSIVE:
                 self._log("executor_stopped_answering")
@@ -417,7 +426,7 @@ class Connection:
 
     def _take_out(self, pending: Pending) -> None:
         del self._outbox[pending.request_id]
-        self._outbox_bytes -= len(pending.frame)
+        self._outbox_bytes -= pending.size_bytes
 
     def _log(self, event: str) -> None:
         logger.warning(

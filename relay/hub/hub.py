@@ -145,20 +145,19 @@ class Hub:
         """
         return (
             self.is_anybody_arriving(application)
+            or self.switchboard.admitting[application.name] > 0
             or self.switchboard.turnstile.stranger_count > 0
             or (self._lobby is not None and self._lobby.waiting_count > 0)
         )
 
     def is_anybody_arriving(self, application: ApplicationRef) -> bool:
         """
-        Whether a socket of that application is open and not on line yet.
+        Whether a socket of that application was let in and is not on line yet.
 
-        Unlike `is_handshaking` it counts only those whose request has been read.
+        Unlike `is_handshaking` it does not count who is still to be decided on: a
+        stranger would keep callers waiting, and be refused.
         """
-        return (
-            self.switchboard.handshaking[application.id] > 0
-            or self.switchboard.admitting[application.name] > 0
-        )
+        return self.switchboard.handshaking[application.id] > 0
 
     def list_last_seen(self) -> Sequence[tuple[ExecutorRef, ConnectionId, datetime]]:
         """When the last byte of each executor on line arrived, and on which socket."""
@@ -231,7 +230,7 @@ class Hub:
             for link in list(self.switchboard.links):
                 link.abort()
         await self.switchboard.tasks.close()
-        self.switchboard.threads.shutdown(wait=False, cancel_futures=True)
+        self.switchboard.reader.shutdown(wait=False, cancel_futures=True)
 
     async def _hang_up_all(
         self, connections: Iterable[Connection], loss: Loss, code: int, reason: str

@@ -16,7 +16,7 @@ class Link(Protocol):
         """What was sent and has not left this process, in bytes."""
         ...
 
-    def send(self, frame: bytes) -> None:
+    def send(self, *pieces: bytes) -> None:
         """Hand one text frame to the transport, in this turn of the loop."""
         ...
 

@@ -6,6 +6,8 @@ from functools import cache
 from http import HTTPStatus
 from typing import Final
 
+from websockets.http11 import Response
+
 from relay.hub.handshake import Refusal
 
 UNKNOWN_PATH: Final = Refusal(
@@ -45,6 +47,24 @@ _RETRY_AFTER_SECONDS: Final = "1"
 def render_plain(refusal: Refusal) -> bytes:
     """One of the refusals above, made once: they are given to crowds."""
     return render(refusal, {})
+
+
+def refuse_like(response: Response) -> tuple[Refusal, Mapping[str, str]]:
+    """
+    What websockets refused, with our own detail, and the headers that belong to it.
+
+    Args:
+        response: what it would answer; also an acceptance of what is to be refused.
+    """
+    if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+        return NO_UPGRADE, {}
+    status = HTTPStatus(response.status_code)
+    headers = {
+        name: response.headers[name]
+        for name in ("Allow", "Upgrade")
+        if name in response.headers
+    }
+    return Refusal(status.value, status.phrase, NO_UPGRADE.detail), headers
 
 
 def render(refusal: Refusal, headers: Mapping[str, str]) -> bytes:

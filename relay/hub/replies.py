@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from relay.clock import Clock
 from relay.errors import ReplyInvalidError
@@ -11,8 +12,11 @@ from relay.protocol import Envelope
 
 EXPORT = "export_workflow"
 
-SLOW_MESSAGES = frozenset({"retention", "import_workflow", EXPORT})
+SLOW_MESSAGES = frozenset({"retention", "import_workflow", "fork_from_failure", EXPORT})
 """Work of minutes, behind which a serial SDK lets everything else wait."""
+
+SLOW_SPAN = timedelta(minutes=1)
+"""Whose asker waits longer expects such work too: of a thousand workflows, say."""
 
 HELD_SECONDS = 300.0
 """
@@ -28,21 +32,37 @@ class Pending:
     """
     One request on its way.
 
-    `frame` is emptied once it is written. `is_sent` says that the executor may have
-    seen it, `is_behind_silence` that it was queued behind one that was given up without
-    an answer; `let_go_at` is the monotonic reading at which its asker stopped waiting.
+    `frame` is one text frame in pieces, and is emptied once it is written. `is_sent`
+    says that the executor may have seen it, `is_behind_silence` that it was queued
+    behind one that was given up without an answer, `is_slow` that it may take minutes;
+    `let_go_at` is the monotonic reading at which its asker stopped waiting.
     """
 
     request_id: RequestId
     message_type: str
-    frame: bytes
     still_wanted: Callable[[], bool] | None
     answer: "asyncio.Future[tuple[Envelope, bytes]]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+    frame: tuple[bytes, ...] = ()
     is_sent: bool = False
     is_behind_silence: bool = False
+    is_slow: bool = False
     let_go_at: float | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is still to be written."""
+        return sum(map(len, self.frame))
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a reply came while its asker waited."""
+        return (
+            self.answer.done()
+            and not self.answer.cancelled()
+            and self.answer.exception() is None
+        )
 
     def fail(self, error: Exception) -> None:
         """Have the asker fail with `error`, unless it is gone or answered."""
@@ -111,8 +131,12 @@ class Replies:
         pending, self._pending = self._pending, {}
         return list(pending.values())
 
-    def holds_any(self, message_types: frozenset[str]) -> bool:
-        """Whether a request of one of these types is outstanding."""
+    def holds_slow(self) -> bool:
+        """Whether a request is outstanding that may take minutes."""
+        return any(pending.is_slow for pending in self._pending.values())
+
+    def holds_type(self, message_type: str) -> bool:
+        """Whether a request of that type is outstanding."""
         return any(
-            pending.message_type in message_types for pending in self._pending.values()
+            pending.message_type == message_type for pending in self._pending.values()
         )

@@ -40,6 +40,7 @@ from websockets.server import ServerProtocol
 
 from relay.hub.connection import Connection
 from relay.hub.events import Loss
+from relay.hub.framing import write_long_text
 from relay.hub.handshake import Admission, Knock, Refusal, parse_upgrade_path
 from relay.hub.hangups import has_hung_up
 from relay.hub.hub import SERVICE_RESTART, Hub
@@ -50,6 +51,7 @@ from relay.hub.refusals import (
     NO_UPGRADE,
     STOPPING,
     UNKNOWN_PATH,
+    refuse_like,
     render,
 )
 
@@ -169,13 +171,16 @@ class RelayWebSocketProtocol(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Have the transport closed, but not at once: the peer has ended."""
-        self._hub.partings.add(self._transport)
+        self._hub.partings.add(self._transport.close)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything; nothing is called after this."""
-        self._note_loss(Loss.RESET)
+        """Let go of everything soon; nothing is called after this."""
         self._stage = _Stage.ENDED
+        self._hub.partings.add(self._let_go)
+
+    def _let_go(self) -> None:
+        self._note_loss(Loss.RESET)
         self._siblings.discard(self)
         self._hub.gone(self)
         self._wire.parser.close()
@@ -207,17 +212,24 @@ class RelayWebSocketProtocol(asyncio.Protocol):
     @property
     def is_writable(self) -> bool:
         """Whether the peer keeps up with what is written to it."""
-        return not self._is_paused and self._wire.state is OPEN
+        is_open = self._stage is _Stage.UPGRADED and self._wire.state is OPEN
+        return is_open and not self._is_paused
 
     @property
     def unread_bytes(self) -> int:
         """What was sent and has not left this process, in bytes."""
         return self._transport.get_write_buffer_size()
 
-    def send(self, frame: bytes) -> None:
+    def send(self, *pieces: bytes) -> None:
         """Hand one text frame to the transport, in this turn of the loop."""
-        self._wire.send_text(frame)
-        self._flush()
+        if len(pieces) == 1:
+            self._wire.send_text(pieces[0])
+            self._flush()
+        elif not self._transport.is_closing():
+            write_long_text(self._transport, pieces)
+            if self._is_paused and self._connection is not None:
+                # Most of it was written after the transport had told of the first.
+                self._hub.stuck(self._connection)
 
     def ping(self) -> None:
         """Send a ping; any answer is life, so its payload says nothing."""
@@ -282,7 +294,7 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         response = self._wire.accept(request)
         hosts = request.headers.get_all("Host")
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS or len(hosts) > 1:
-            self._refuse_malformed(response)
+            self._refuse(*refuse_like(response))
             return
         app_name, key = path
         self._peer_address = self._hub.proxies.find_client(
@@ -323,17 +335,6 @@ class RelayWebSocketProtocol(asyncio.Protocol):
         self._connection = connection
         self._transport.resume_reading()
         await self._hub.greet(connection)
-
-    def _refuse_malformed(self, response: Response) -> None:
-        """Refuse what websockets refused, with a body that is a problem document."""
-        refusal, headers = NO_UPGRADE, {}
-        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            status = HTTPStatus(response.status_code)
-            refusal = Refusal(status.value, status.phrase, NO_UPGRADE.detail)
-            for name in ("Allow", "Upgrade"):
-                if name in response.headers:
-                    headers[name] = response.headers[name]
-        self._refuse(refusal, headers)
 
     def _refuse(
         self, refusal: Refusal, headers: Mapping[str, str] | None = None

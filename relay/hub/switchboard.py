@@ -85,7 +85,7 @@ class Switchboard:
         self.callers = Callers(clock, metrics)
         self._clock = clock
         self._admissions = Admissions(clock)
-        self.threads = ReadingThread("hub:read")
+        self.reader = ReadingThread("hub:read")
 
     def opened(self, link: Link) -> None:
         """A socket asks for an upgrade."""
@@ -134,7 +134,7 @@ class Switchboard:
             max_message_bytes=self.settings.max_message_bytes,
             clock=self._clock,
             metrics=self.metrics,
-            threads=self.threads,
+            reader=self.reader,
         )
         self.connections[connection.id] = connection
         self.handshaking[connection.application.id] += 1

@@ -69,6 +69,15 @@ class Room:
         return info.executor_id
 
 
+class LateClock(FakeClock):
+    """A clock whose time passes while nobody waits for it."""
+
+    late_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late_seconds
+
+
 @pytest.fixture
 def room() -> Room:
     return Room()
@@ -265,6 +274,36 @@ async def test_message_is_not_unknown_while_somebody_may_know_it(room: Room) -> 
 
     with pytest.raises(ConnectionLostError):
         await room.ask()
+
+
+async def test_time_that_is_spent_at_once_is_not_that_nobody_is_there(
+    room: Room,
+) -> None:
+    """The caller of a change looked something up first, which took all of it."""
+    peer = room.connect("here")
+
+    with pytest.raises(ReplyTimeoutError, match="here") as caught:
+        await room.dispatcher.ask_any(SHOP, QUESTION, timedelta(seconds=-1))
+
+    assert not caught.value.delivered
+    assert peer.requests == []
+
+
+async def test_message_is_not_unknown_while_somebody_was_not_asked(room: Room) -> None:
+    """There was no time for it, and it might know the message."""
+    clock = LateClock()
+
+    async def answer_late(_: object) -> object:
+        clock.late_seconds = MINUTE.total_seconds()
+        raise unknown("old")
+
+    room.connect("old").on(ExecutorInfoRequest, answer_late)
+    room.connect("new", in_flight=1)
+
+    with pytest.raises(ReplyTimeoutError) as caught:
+        await Dispatcher(room.peers, clock).ask_any(SHOP, QUESTION, MINUTE)
+
+    assert caught.value.executor == "new"
 
 
 def unknown(name: str) -> UnknownMessageError:

@@ -280,11 +280,11 @@ class Stage:
 
     async def _finish_reading(self) -> None:
         """Wait until the thread that reads large messages has nothing left to do."""
-        loop, threads = asyncio.get_running_loop(), self.hub.switchboard.threads
         # The head of a message and then the rest, each in its turn.
         for _ in range(2):
             await self.clock.settle()
-            await loop.run_in_executor(threads, int)
+            while not self.hub.switchboard.reader.is_idle:
+                await self.clock.settle()
         await self.clock.settle()
 
     def _count_unanswered(self, connection: Connection) -> int:

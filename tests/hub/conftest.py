@@ -233,6 +233,7 @@ async def open_bench(
                 if watching is not None:
                     watching.cancel()
                 await hub.switchboard.tasks.close()
+                hub.switchboard.reader.shutdown(cancel_futures=True)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from relay.hub.connection import Connection
 from relay.hub.handshake import Admission
-from relay.ids import AppVersion, ExecutorId
+from relay.hub.reading import ReadingThread
+from relay.ids import ApplicationRef, AppVersion, ExecutorId
 from relay.protocol.messages import ExecutorInfo
 from relay.telemetry import Metrics
 from relay.testing.clock import FakeClock
@@ -35,8 +36,8 @@ class PaperLink:
         self.failures = 0
         self.on_ping: Callable[[], None] = lambda: None
 
-    def send(self, frame: bytes) -> None:
-        self.sent.append(frame)
+    def send(self, *pieces: bytes) -> None:
+        self.sent.append(b"".join(pieces))
 
     def ping(self) -> None:
         self.pings += 1
@@ -76,14 +77,26 @@ async def count_by_turn(
         before = now
 
 
-def open_connection(link: PaperLink, clock: FakeClock) -> Connection:
+def open_connection(
+    link: PaperLink,
+    clock: FakeClock,
+    reader: ReadingThread | None = None,
+    application: ApplicationRef = ORDERS,
+) -> Connection:
+    """
+    A connection of an executor that has said who it is.
+
+    Args:
+        reader: whoever gives one ends it; without one nothing large can be read.
+    """
     connection = Connection(
         link,
-        Admission(ORDERS, None, None),
+        Admission(application, None, None),
         peer_address="",
         max_message_bytes=1,
         clock=clock,
         metrics=Metrics(),
+        reader=reader or ReadingThread("paper"),
     )
     connection.identify(INFO)
     return connection

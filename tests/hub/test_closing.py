@@ -122,7 +122,7 @@ async def test_nothing_is_read_any_more_after_the_drain(bench: Bench) -> None:
     """Or the process would end only when all large messages have been read."""
     await bench.hub.drain(WITHIN)
 
-    assert bench.hub.switchboard.threads.submit(print).cancelled()
+    assert bench.hub.switchboard.reader.submit(print).cancelled()
 
 
 async def test_drain_closes_five_hundred_sockets(bench: Bench) -> None:

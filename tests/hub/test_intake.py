@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,13 @@ from websockets.frames import Frame, Opcode
 from relay.errors import ConnectionLostError
 from relay.hub.connection import Connection
 from relay.hub.events import Loss
-from relay.hub.intake import LARGE_FRAME_BYTES, Head, Intake, read_head
+from relay.hub.intake import (
+    LARGE_FRAME_BYTES,
+    Head,
+    Intake,
+    may_be_read_here,
+    read_head,
+)
 from relay.hub.reading import ReadingThread
 from relay.ids import RequestId
 from relay.protocol import Envelope, FrameError
@@ -161,6 +167,53 @@ async def test_large_reply_is_decoded_in_another_thread(
     assert (thread == threading.get_ident()) is is_here
 
 
+def list_rows(row: bytes, size_bytes: int) -> bytes:
+    """A frame of about that size, full of equal rows."""
+    count = size_bytes // (len(row) + 1)
+    return b'{"type": "padding", "request_id": "1", "output": [%b]}' % b",".join(
+        [row] * count
+    )
+
+
+ORDINARY_ROW = json.dumps(
+    {f"Property{number}": "x" * 12 for number in range(25)}
+    | {"Input": '{"args": [1, {"a": 2}], "kwargs": {}}'}
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("frame", "is_here"),
+    [
+        (list_rows(ORDINARY_ROW, 150 * len(ORDINARY_ROW)), True),
+        (b'"%b"' % (b"x" * (LARGE_FRAME_BYTES - 10)), True),
+        (list_rows(b"{}", 15_000), True),
+        (list_rows(b"{}", 20_000), False),
+        (list_rows(b'{"topic":[]}', 40_000), False),
+        (list_rows(b"1", 30_000), True),
+        (list_rows(b"1", 60_000), False),
+        (list_rows(ORDINARY_ROW, LARGE_FRAME_BYTES), False),
+    ],
+)
+def test_what_a_message_holds_decides_where_it_is_read(
+    frame: bytes, is_here: bool
+) -> None:
+    """A thousand rows of nothing take longer than a page of a hundred workflows."""
+    assert may_be_read_here(frame) is is_here
+
+
+async def test_short_reply_of_very_many_rows_is_decoded_in_another_thread(
+    bench: Bench,
+) -> None:
+    """It would stop everybody for a tenth of a second."""
+    request = WatchedRequest()
+    rows: list[Any] = [{}] * 20_000
+    async with await bench.connect(script={"padding": [Reply({"output": rows})]}):
+        await find(bench).ask(request, SPAN)
+
+    (thread,) = request.threads
+    assert thread != threading.get_ident()
+
+
 async def test_all_sockets_share_one_thread(bench: Bench) -> None:
     """Several would take turns with the loop, and do no more together than one."""
     request = WatchedRequest()
@@ -188,7 +241,7 @@ async def test_peer_whose_large_message_waits_for_the_thread_is_not_silent(
 ) -> None:
     """Nothing is read from its socket meanwhile, whatever it sends."""
     may_read = threading.Event()
-    bench.hub.switchboard.threads.submit(may_read.wait, 10)
+    bench.hub.switchboard.reader.submit(may_read.wait, 10)
     async with await bench.connect(script={"padding": [Reply({"text": LARGE})]}):
         connection = find(bench)
         asking = bench.hub.switchboard.tasks.spawn(
@@ -270,9 +323,9 @@ async def test_large_reply_before_a_close_frame_is_an_answer(bench: Bench) -> No
 class Paper:
     """A connection on paper that has been asked something."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock, reader: ReadingThread) -> None:
         self.link = PaperLink()
-        self.connection: Connection = open_connection(self.link, clock)
+        self.connection: Connection = open_connection(self.link, clock, reader)
 
     def ask(self) -> "asyncio.Task[dict[str, Any]]":
         return asyncio.get_running_loop().create_task(
@@ -284,11 +337,18 @@ class Paper:
         return lambda: self.connection.receive(message(request_id, text))
 
 
+@pytest.fixture
+def paper(clock: FakeClock) -> Iterator[Paper]:
+    """The thread that reads for it has ended when the test has."""
+    reader = ReadingThread("paper")
+    yield Paper(clock, reader)
+    reader.shutdown(cancel_futures=True)
+
+
 async def test_nothing_is_read_from_the_socket_while_a_large_message_is(
-    clock: FakeClock,
+    paper: Paper, clock: FakeClock
 ) -> None:
     """An executor that sends faster than we read fills its own memory, not ours."""
-    paper = Paper(clock)
     asking = paper.ask()
     await clock.settle()
 
@@ -300,10 +360,9 @@ async def test_nothing_is_read_from_the_socket_while_a_large_message_is(
 
 
 async def test_end_of_a_connection_lets_its_socket_be_read_again(
-    clock: FakeClock,
+    paper: Paper, clock: FakeClock
 ) -> None:
     """Or nobody would see that the peer has closed it; the answer is one still."""
-    paper = Paper(clock)
     asking = paper.ask()
     await clock.settle()
     paper.answer(LARGE)()
@@ -314,9 +373,10 @@ async def test_end_of_a_connection_lets_its_socket_be_read_again(
     assert (await asking)["text"] == LARGE
 
 
-async def test_small_message_does_not_stop_the_reading(clock: FakeClock) -> None:
+async def test_small_message_does_not_stop_the_reading(
+    paper: Paper, clock: FakeClock
+) -> None:
     """It is taken in the turn in which it comes."""
-    paper = Paper(clock)
     asking = paper.ask()
     await clock.settle()
 
@@ -327,10 +387,10 @@ async def test_small_message_does_not_stop_the_reading(clock: FakeClock) -> None
     await asking
 
 
-async def test_large_message_that_nobody_waits_for_is_dropped(clock: FakeClock) -> None:
+async def test_large_message_that_nobody_waits_for_is_dropped(
+    paper: Paper, clock: FakeClock
+) -> None:
     """And the next one is read."""
-    paper = Paper(clock)
-
     paper.connection.receive(message("unknown", LARGE))
     paper.connection.receive(LARGE.encode())
     await eventually(lambda: paper.link.is_reading)
@@ -345,10 +405,9 @@ async def test_large_message_that_nobody_waits_for_is_dropped(clock: FakeClock) 
     "place", ["relay.hub.intake.decode_envelope", "relay.hub.replies.Replies.settle"]
 )
 async def test_defect_in_taking_a_large_message_costs_the_connection(
-    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, place: str
+    paper: Paper, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """In the thread and here: the log has it, and nobody waits for ever."""
-    paper = Paper(clock)
     asking = paper.ask()
     await clock.settle()
 
@@ -367,10 +426,9 @@ async def test_defect_in_taking_a_large_message_costs_the_connection(
 
 
 async def test_defect_at_the_end_of_a_connection_keeps_nobody_waiting(
-    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    paper: Paper, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is wrong with what had arrived."""
-    paper = Paper(clock)
     asking = paper.ask()
     await clock.settle()
 

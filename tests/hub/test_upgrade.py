@@ -154,16 +154,26 @@ async def test_who_is_decided_on_is_on_the_way_in(bench: Bench) -> None:
 
         assert bench.hub.is_handshaking(orders)
         assert not bench.hub.is_handshaking(replace(orders, name=AppName("others")))
-        assert bench.hub.is_anybody_arriving(orders)
-        assert not bench.hub.is_anybody_arriving(
-            replace(orders, name=AppName("others"))
-        )
         bench.gatekeeper.verdict = Refusal(401, "Unauthorized", "unknown key")
         bench.gatekeeper.held.set()
 
     assert waiting.result().status == 401
     assert not bench.hub.is_handshaking(orders)
-    assert not bench.hub.is_anybody_arriving(orders)
+
+
+async def test_who_may_be_a_stranger_is_not_waited_for(bench: Bench) -> None:
+    """Anybody can knock with a wrong key, and callers would wait for it."""
+    orders = executor_ref().application
+    bench.gatekeeper.held.clear()
+    bench.gatekeeper.verdict = Refusal(401, "Unauthorized", "unknown key")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(knock(bench, "/websocket/orders/key"))
+        await eventually(lambda: bench.gatekeeper.knocks)
+
+        is_waited_for = bench.hub.is_anybody_arriving(orders)
+
+        bench.gatekeeper.held.set()
+    assert not is_waited_for
 
 
 async def test_gatekeeper_sees_a_bounded_crowd(bench: Bench, clock: FakeClock) -> None:
