@@ -1,4 +1,4 @@
-"""Changing workflows: cancel, resume, delete, fork, export and import."""
+"""Changing workflows: cancel, resume, delete, fork, rewind, export and import."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -171,6 +171,50 @@ class ForkWorkflowRequest:
         """
         reply = read_frame(frame, _ForkReply)
         return read_new_id(reply.new_workflow_id, "new workflow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindWorkflowRequest:
+    """
+    Orders a finished workflow put back on a queue without its steps from `start_step`.
+
+    It keeps its id. Steps are numbered as for a fork. Without a version it keeps its
+    own, without a queue it goes to the SDK's internal one, whatever queue it was on. A
+    workflow that is not finished is refused. Messages that were sent to the workflow
+    and not received are deleted; so are its deadline and its deduplication id.
+    """
+
+    workflow_id: str
+    start_step: int
+    app_version: str | None = None
+    queue_name: str | None = None
+    queue_partition_key: str | None = None
+    message_type: ClassVar[str] = "rewind_workflow"
+
+    def used_options(self) -> tuple[str, ...]:
+        """The names of the options that are set."""
+        return _set_names(
+            app_version=self.app_version,
+            queue_name=self.queue_name,
+            queue_partition_key=self.queue_partition_key,
+        )
+
+    def fields(self) -> Mapping[str, object]:
+        _check_step(f"{self.message_type}.start_step", self.start_step)
+        return {
+            "body": {
+                "workflow_id": self.workflow_id,
+                "start_step": self.start_step,
+                **_optional_texts(
+                    application_version=self.app_version,
+                    queue_name=self.queue_name,
+                    queue_partition_key=self.queue_partition_key,
+                ),
+            }
+        }
+
+    def decode_reply(self, frame: bytes) -> Acknowledgement:
+        return read_acknowledgement(frame)
 
 
 def _check_step(path: str, step: int) -> None:

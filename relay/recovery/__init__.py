@@ -15,6 +15,7 @@ From there on this room owns it::
       └── due, woken by an executor that connects, or by an operator
 
     RETURNED (it came back) and ABANDONED (an operator gave a reason) end any of them.
+    STRANDED ──▶ MIGRATING ──▶ READY: `relay.migration` has the row meanwhile.
 
 Two facts rule: an SDK recovers only work of its own version, and its `success: true`
 says nothing about how much. So a row ends with the answer to a *question* ("does the
@@ -63,8 +64,8 @@ in an error, leaves a claimed row, which goes to BACKOFF at the next start or su
 What it does not do: it declares nobody dead (`relay.liveness`), wakes nothing when an
 executor connects (the monitor does, in its own transaction), compares databases (it
 asks an `Agreement`, see `ports`, before it deletes anything), finds work that no death
-accounts for (`relay.census`), or moves work between versions, except for one order a
-version under `VersionPolicy.ANY`.
+accounts for (`relay.census`), or moves work between versions (`relay.migration` does),
+except for one order a version under `VersionPolicy.ANY`.
 """
 
 from relay.recovery.engine import RecoveryEngine

@@ -161,10 +161,16 @@ class Ledger:
 
         Raises:
             NotFoundError: there is no such recovery.
-            ConflictError: it is closed, or being worked on at this moment.
+            ConflictError: it is closed, being moved to another version, or being worked
+                on at this moment.
         """
         async with self._store.write() as work:
             record = await _get_open(work, recovery_id, application)
+            if record.state is RecoveryState.MIGRATING:
+                raise ConflictError(
+                    f"recovery {recovery_id} is being moved to another version; it goes"
+                    " on by itself when that is over"
+                )
             if record.claimed_by is not None:
                 raise ConflictError(
                     f"recovery {recovery_id} is being worked on at this moment"

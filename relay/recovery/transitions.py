@@ -226,6 +226,23 @@ def released(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
     )
 
 
+def migrating(record: RecoveryRecord, app_version: AppVersion) -> RecoveryRecord:
+    """Its work is being moved to `app_version`: nobody is ordered meanwhile."""
+    return replace(
+        record,
+        state=RecoveryState.MIGRATING,
+        claimed_by=None,
+        next_attempt_at=None,
+        failures=0,
+        reason=f"its work is being moved to version {app_version}",
+    )
+
+
+def migrated(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
+    """What could be moved was: due at once, to see what is left."""
+    return replace(record, state=RecoveryState.READY, next_attempt_at=now, reason=None)
+
+
 def orphaned(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:
     """
     Its attempt ended without a word, with the process or in an error.

@@ -17,6 +17,7 @@ from relay.diagnosis import Diagnosis
 from relay.dispatch import Dispatcher
 from relay.hub.hub import Hub
 from relay.ids import InstanceId, new_id
+from relay.migration import Migrations
 from relay.monitor import Monitor
 from relay.operations import Operations
 from relay.operations.asking import Executors
@@ -65,6 +66,7 @@ class Server:
     metric_reports: MetricReports
     operations: Operations
     diagnosis: Diagnosis
+    migrations: Migrations
     audit: AuditWriter
     metrics: Metrics
     replaced: asyncio.Event
@@ -131,6 +133,7 @@ async def open_server_on(
             "census": server.census.run,
             "comparison": server.comparison.run,
             "collection": server.collection.run,
+            "migration": server.migrations.run,
             "registry": server.registry.run,
             "purge": lambda: purge_daily(server.store, clock),
         }.items():
@@ -196,6 +199,7 @@ async def _assemble(
         wake_recovery=engine.wake,
     )
     hub.attach(registry, monitor)
+    executors = Executors(dispatcher, settings, clock, store)
     return Server(
         settings=settings,
         clock=clock,
@@ -246,9 +250,16 @@ async def _assemble(
         ),
         diagnosis=Diagnosis(
             store=store,
-            executors=Executors(dispatcher, settings, clock),
+            executors=executors,
             peers=hub,
             settings=settings,
+            clock=clock,
+        ),
+        migrations=Migrations(
+            store=store,
+            audit=audit,
+            executors=executors,
+            peers=hub,
             clock=clock,
         ),
         audit=audit,

@@ -22,6 +22,7 @@ from relay.db import Instant, Transaction
 from relay.errors import ConflictError
 from relay.ids import (
     ApplicationId,
+    AppVersion,
     ConnectionId,
     Epoch,
     ExecutorRef,
@@ -119,6 +120,15 @@ class ExecutorRepository:
             executor.c.application_id == application_id
         )
         return await self._list(_page(statement, after, limit))
+
+    async def list_versions(self, application_id: ApplicationId) -> set[AppVersion]:
+        """The versions of an application's executors, dead ones included."""
+        rows = await self._transaction.execute(
+            select(executor.c.app_version)
+            .where(executor.c.application_id == application_id)
+            .distinct()
+        )
+        return {row.app_version for row in rows}
 
     async def list_by_status(
         self, status: ExecutorStatus, *, after: ExecutorKey | None, limit: int

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, tuple_, update
 
 from relay.db import Transaction
 from relay.ids import ApplicationId, ExecutorId
@@ -110,6 +110,40 @@ class MetricRepository:
         )
         return {row.executor_id: row.number for row in rows}
 
+    async def count(
+        self,
+        application_id: ApplicationId,
+        start: datetime,
+        end: datetime,
+        *,
+        limit: int,
+    ) -> int:
+        """How many rows `list_page` would list in all; none beyond `limit` counts."""
+        rows = (
+            select(metric.c.time_bucket)
+            .where(*_between(application_id, start, end))
+            .limit(limit)
+            .subquery()
+        )
+        found = await self._transaction.execute(select(func.count()).select_from(rows))
+        return int(found.scalar_one())
+
+    async def find_last_before(
+        self, application_id: ApplicationId, instant: datetime
+    ) -> MetricRecord | None:
+        """A row of the last window that begins before `instant`, if one does."""
+        rows = await self._transaction.execute(
+            select(metric)
+            .where(
+                metric.c.application_id == application_id,
+                metric.c.time_bucket < instant,
+            )
+            .order_by(metric.c.time_bucket.desc())
+            .limit(1)
+        )
+        row = rows.one_or_none()
+        return None if row is None else _to_record(row)
+
     async def list_page(
         self,
         application_id: ApplicationId,
@@ -128,11 +162,7 @@ class MetricRepository:
         Returns:
             The oldest windows first; as many as `limit` means that there may be more.
         """
-        statement = select(metric).where(
-            metric.c.application_id == application_id,
-            metric.c.time_bucket >= start,
-            metric.c.time_bucket < end,
-        )
+        statement = select(metric).where(*_between(application_id, start, end))
         if after is not None:
             place = (after.time_bucket, after.metric_type.value, after.metric_name)
             kinds = [column.type for column in _PLACE]
@@ -184,6 +214,16 @@ class MetricRepository:
             .values(collected_to=end)
         )
         return result.rowcount == 1
+
+
+def _between(
+    application_id: ApplicationId, start: datetime, end: datetime
+) -> Sequence[ColumnElement[bool]]:
+    return (
+        metric.c.application_id == application_id,
+        metric.c.time_bucket >= start,
+        metric.c.time_bucket < end,
+    )
 
 
 def _to_row(record: MetricRecord) -> dict[str, Any]:

@@ -188,6 +188,43 @@ recovery = Table(
     Index("ix_recovery_executor", "application_id", "executor_id"),
 )
 
+migration = Table(
+    "migration",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("recovery_id", String, nullable=False),
+    Column("app_version", String, nullable=False),
+    Column("method", String, nullable=False),
+    Column("has_more", Boolean, nullable=False),
+    Column("begun_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    ForeignKeyConstraint(["recovery_id"], ["recovery.id"], ondelete="CASCADE"),
+    Index("ix_migration_recovery", "recovery_id", "begun_at", "id"),
+    Index(
+        "ix_migration_open",
+        "begun_at",
+        sqlite_where=text("ended_at IS NULL"),
+        postgresql_where=text("ended_at IS NULL"),
+    ),
+)
+
+migration_item = Table(
+    "migration_item",
+    metadata,
+    Column("migration_id", String, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("workflow_id", String, nullable=False),
+    Column("name", String),
+    Column("state", String, nullable=False),
+    Column("start_step", BigInteger, nullable=False),
+    Column("new_workflow_id", String),
+    Column("queue_name", String),
+    Column("queue_partition_key", String),
+    Column("children", Json, nullable=False),
+    Column("reason", String),
+    ForeignKeyConstraint(["migration_id"], ["migration.id"], ondelete="CASCADE"),
+)
+
 tombstone = Table(
     "tombstone",
     metadata,

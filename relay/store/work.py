@@ -13,6 +13,7 @@ from relay.store.deadlines import DeadlineRepository
 from relay.store.executors import ExecutorRepository
 from relay.store.keys import KeyRepository
 from relay.store.metrics import MetricRepository
+from relay.store.migrations import MigrationRepository
 from relay.store.old_recoveries import OldRecoveryRepository
 from relay.store.organizations import OrganizationRepository
 from relay.store.owner_facts import OwnerFactRepository
@@ -44,6 +45,7 @@ class UnitOfWork:
         self.disputes = DisputeRepository(transaction)
         self.workflow_losses = WorkflowLossRepository(transaction)
         self.metrics = MetricRepository(transaction)
+        self.migrations = MigrationRepository(transaction)
         self.keys = KeyRepository(transaction)
         self.audit = AuditLogRepository(transaction, audit_ids)
         self._afterwards: list[Callable[[], None]] = []

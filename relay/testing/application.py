@@ -13,6 +13,9 @@ Request: TypeAlias = Mapping[str, Any]
 """One request as received: `type`, `request_id` and its fields."""
 
 LONG_AGO_MS: Final = 1_780_000_000_000
+INTERNAL_QUEUE: Final = "_dbos_internal_queue"
+"""What an SDK puts on a queue without a name goes to this one."""
+
 _MINUTE_MS: Final = 60_000
 _NUMBERS = itertools.count(1)
 
@@ -20,7 +23,7 @@ _NUMBERS = itertools.count(1)
 @dataclass
 class FakeApplication:
     """
-    An application with a queue and a schedule, whose workflows all have one step.
+    An application with a queue and a schedule.
 
     `schedules` maps names to a status, `versions` maps names to the milliseconds since
     1970 at which they became the latest. Workflows are those of a `FakeWork`.
@@ -54,7 +57,9 @@ class FakeApplication:
                 rows = work.answer_listing({**request, "workflow_uuids": [workflow_id]})
                 return Reply({"output": rows[0] if rows else None})
             case {"type": "list_steps", "workflow_id": workflow_id, **options}:
-                steps = [_step()] if work.knows(workflow_id) else []
+                recorded = work.list_steps(workflow_id).items()
+                is_known = work.knows(workflow_id)
+                steps = [_step(*step) for step in recorded] if is_known else []
                 return Reply({"output": steps[: options.get("limit")]})
             case {"type": "get_workflow_events"}:
                 return Reply({"events": [{"key": "progress", "value": "half"}]})
@@ -86,11 +91,9 @@ class FakeApplication:
                     {"success": True}
                 )
             case {"type": "fork_workflow", "body": body}:
-                new_id = body["new_workflow_id"] or _new_id()
-                missing = _demand_known([body["workflow_id"]], work)
-                return missing or _begin(
-                    work, executor, "new_workflow_id", new_id, new_id
-                )
+                return _fork(body, executor, work)
+            case {"type": "rewind_workflow", "body": body}:
+                return _rewind(body, work)
             case {"type": "fork_from_failure", "body": body}:
                 new_ids = [_new_id() for _ in body["workflow_ids"]]
                 missing = _demand_known(body["workflow_ids"], work)
@@ -180,6 +183,35 @@ def _demand_known(workflow_ids: Iterable[str], work: FakeWork) -> Failure | None
     return Failure(f"Workflow {missing[0]} does not exist") if missing else None
 
 
+def _fork(
+    body: Mapping[str, Any], executor: tuple[str, str], work: FakeWork
+) -> Reply | Failure:
+    """Under an id that no workflow has."""
+    new_id: str = body["new_workflow_id"] or _new_id()
+    if missing := _demand_known([body["workflow_id"]], work):
+        return missing
+    if work.knows(new_id):
+        return Failure(f"Workflow {new_id} exists")
+    return _begin(work, executor, "new_workflow_id", new_id, new_id)
+
+
+def _rewind(body: Mapping[str, Any], work: FakeWork) -> Reply | Failure:
+    """Of a workflow that is finished, and only of such."""
+    workflow_id: str = body["workflow_id"]
+    if missing := _demand_known([workflow_id], work):
+        return missing
+    if work.is_active(workflow_id):
+        return Failure(f"Cannot rewind {workflow_id}: it is not finished")
+    work.rewind(
+        workflow_id,
+        body.get("start_step") or 0,
+        version=body.get("application_version"),
+        queue_name=body.get("queue_name") or INTERNAL_QUEUE,
+        partition_key=body.get("queue_partition_key"),
+    )
+    return Reply({"success": True})
+
+
 def _begin(
     work: FakeWork, executor: tuple[str, str], key: str, value: object, *new_ids: str
 ) -> Reply:
@@ -193,13 +225,13 @@ def _new_id() -> str:
     return f"workflow-{next(_NUMBERS)}"
 
 
-def _step() -> dict[str, Any]:
+def _step(step_id: int, child_id: str | None) -> dict[str, Any]:
     return {
-        "function_id": 1,
+        "function_id": step_id,
         "function_name": "charge",
         "output": "'paid'",
         "error": None,
-        "child_workflow_id": None,
+        "child_workflow_id": child_id,
         "started_at_epoch_ms": str(LONG_AGO_MS),
         "completed_at_epoch_ms": str(LONG_AGO_MS + _MINUTE_MS),
     }

@@ -1,8 +1,10 @@
-"""What a well-behaved Python executor answers, given what its database holds."""
+"""What a well-behaved executor answers, given its SDK and what its database holds."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from relay.protocol.sdk import Sdk
+from relay.protocol.support import knows_message
 from relay.testing.answers import Failure, Reply
 from relay.testing.application import FakeApplication, Request
 from relay.testing.work import FakeWork
@@ -27,6 +29,9 @@ def behave(
         application: what there is beside the work; by default, a new one.
     """
     version = info["application_version"]
+    sdk = Sdk(info.get("language"), info.get("dbos_version"))
+    if not knows_message(sdk, request["type"]):
+        return UNKNOWN
     match request:
         case {"type": "executor_info"}:
             return Reply(info)

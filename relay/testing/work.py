@@ -21,16 +21,57 @@ class FakeWork:
     def __init__(self, *, is_lazy: bool = False) -> None:
         self.owners: dict[str, tuple[str, str]] = {}
         self.is_lazy = is_lazy
+        self._enqueued: dict[str, tuple[str, str]] = {}
         self._finished: dict[str, tuple[str, str]] = {}
         self._cancelled: set[str] = set()
         self._applications: dict[str, str] = {}
         self._created_ms: dict[str, int] = {}
+        self._queues: dict[str, tuple[str | None, str | None]] = {}
+        self._parents: dict[str, str] = {}
+        self._steps: dict[str, dict[int, str | None]] = {}
 
     def add(self, executor_id: str, version: str, *workflow_ids: str) -> None:
         """Let an executor own more pending workflows."""
         for workflow_id in workflow_ids:
             self.owners[workflow_id] = (executor_id, version)
             self._created_ms.setdefault(workflow_id, next(_INSTANTS))
+
+    def enqueue(
+        self,
+        executor_id: str,
+        version: str,
+        *workflow_ids: str,
+        queue_name: str | None = None,
+        partition_key: str | None = None,
+    ) -> None:
+        """Put workflows on a queue, new ones or pending ones."""
+        self.add(executor_id, version, *workflow_ids)
+        for workflow_id in workflow_ids:
+            self._enqueued[workflow_id] = self.owners.pop(workflow_id)
+            self._queues[workflow_id] = (queue_name, partition_key)
+
+    def dequeue(self, executor_id: str, *workflow_ids: str) -> None:
+        """Let an executor take workflows off their queue; they say yet which it was."""
+        for workflow_id in workflow_ids:
+            _, version = self._enqueued.pop(workflow_id)
+            self.add(executor_id, version, workflow_id)
+
+    def adopt(self, parent_id: str, *workflow_ids: str) -> None:
+        """Say which workflow has started others."""
+        self._parents |= dict.fromkeys(workflow_ids, parent_id)
+
+    def record(self, workflow_id: str, steps: Mapping[int, str | None]) -> None:
+        """
+        Say which steps of a workflow are recorded.
+
+        Args:
+            steps: by its number, the child that a step has started, if it has.
+        """
+        self._steps[workflow_id] = dict(steps)
+
+    def list_steps(self, workflow_id: str) -> Mapping[int, str | None]:
+        """The recorded steps, as `record` takes them; by default there is one."""
+        return self._steps.get(workflow_id, {1: None})
 
     def assign(self, application: str, *workflow_ids: str) -> None:
         """Say to which application workflows belong; the others belong to nobody."""
@@ -39,26 +80,75 @@ class FakeWork:
     def finish(self, *workflow_ids: str) -> None:
         """End workflows, however; the database still knows them."""
         for workflow_id in workflow_ids:
-            self._finished[workflow_id] = self.owners.pop(workflow_id)
+            live = self.owners if workflow_id in self.owners else self._enqueued
+            self._finished[workflow_id] = live.pop(workflow_id)
 
     def cancel(self, *workflow_ids: str) -> None:
-        """Cancel what is pending of them."""
-        pending = [each for each in workflow_ids if each in self.owners]
-        self.finish(*pending)
-        self._cancelled.update(pending)
+        """Cancel what is not finished of them, and take it from its queue."""
+        live = [each for each in workflow_ids if self.is_active(each)]
+        self.finish(*live)
+        self._cancelled.update(live)
+        for workflow_id in live:
+            _, partition_key = self._queues.get(workflow_id, (None, None))
+            self._queues[workflow_id] = (None, partition_key)
+
+    def rewind(
+        self,
+        workflow_id: str,
+        start_step: int,
+        *,
+        version: str | None,
+        queue_name: str,
+        partition_key: str | None,
+    ) -> None:
+        """Enqueue a finished workflow without its steps from `start_step` on."""
+        executor_id, old_version = self._finished.pop(workflow_id)
+        self._cancelled.discard(workflow_id)
+        kept = self.list_steps(workflow_id).items()
+        self.record(
+            workflow_id, {id_: child for id_, child in kept if id_ < start_step}
+        )
+        self.enqueue(
+            executor_id,
+            version or old_version,
+            workflow_id,
+            queue_name=queue_name,
+            partition_key=partition_key,
+        )
 
     def knows(self, workflow_id: str) -> bool:
         """Whether the database has such a workflow."""
-        return workflow_id in self.owners or workflow_id in self._finished
+        return self.read_status(workflow_id) is not None
+
+    def is_active(self, workflow_id: str) -> bool:
+        """Whether the database has such a workflow, and it is not finished."""
+        return workflow_id in self.owners or workflow_id in self._enqueued
+
+    def read_status(self, workflow_id: str) -> str | None:
+        """The status of a workflow in the words of the SDKs; `None`: there is none."""
+        if workflow_id in self.owners:
+            return "PENDING"
+        if workflow_id in self._enqueued:
+            return "ENQUEUED"
+        if workflow_id not in self._finished:
+            return None
+        return "CANCELLED" if workflow_id in self._cancelled else "SUCCESS"
 
     def forget(self, *workflow_ids: str) -> None:
         """Delete workflows, as the retention of their application does."""
         for workflow_id in workflow_ids:
-            self.owners.pop(workflow_id, None)
-            self._finished.pop(workflow_id, None)
-            self._created_ms.pop(workflow_id, None)
+            for known in (
+                self.owners,
+                self._enqueued,
+                self._finished,
+                self._created_ms,
+                self._applications,
+                self._queues,
+                self._parents,
+                self._steps,
+            ):
+                known.pop(workflow_id, None)
             self._cancelled.discard(workflow_id)
-            self._applications.pop(workflow_id, None)
 
     def list_pending(
         self, executor_ids: Collection[str] = (), versions: Collection[str] = ()
@@ -88,7 +178,7 @@ class FakeWork:
         """The rows that `list_workflows` with this body finds."""
         rows = [
             self._row(workflow_id, owner, body)
-            for owners in (self.owners, self._finished)
+            for owners in (self.owners, self._enqueued, self._finished)
             for workflow_id, owner in owners.items()
         ]
         filters = {
@@ -97,6 +187,7 @@ class FakeWork:
             "Status": body.get("status"),
             "ExecutorID": body.get("executor_id"),
             "ApplicationVersion": body.get("application_version"),
+            "ParentWorkflowID": body.get("parent_workflow_id"),
         }
         # As in SDKs, a question that names applications leaves out what is another's,
         # even if it asks for it by its id.
@@ -140,25 +231,24 @@ class FakeWork:
     ) -> dict[str, Any]:
         executor_id, version = owner
         created_ms = self._created_ms.get(workflow_id)
+        queue_name, partition_key = self._queues.get(workflow_id, (None, None))
         row = {
             "WorkflowUUID": workflow_id,
             "WorkflowName": "checkout",
-            "Status": self._status(workflow_id),
+            "Status": self.read_status(workflow_id),
             "ExecutorID": executor_id,
             "ApplicationVersion": version,
             "CreatedAt": None if created_ms is None else str(created_ms),
             "ApplicationName": self._applications.get(workflow_id),
+            "QueueName": queue_name,
+            "QueuePartitionKey": partition_key,
+            "ParentWorkflowID": self._parents.get(workflow_id),
         }
         if options.get("load_input"):
             row["Input"] = "(('book',), {})"
         if options.get("load_output") and row["Status"] == "SUCCESS":
             row["Output"] = "'sold'"
         return row
-
-    def _status(self, workflow_id: str) -> str:
-        if workflow_id in self.owners:
-            return "PENDING"
-        return "CANCELLED" if workflow_id in self._cancelled else "SUCCESS"
 
 
 def _list(value: str | list[str]) -> list[str]:

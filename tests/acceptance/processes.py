@@ -280,6 +280,39 @@ class ExecutorProcess(Process):
         await self._command(f"start {workflow} {steps} {seconds}")
         assert await self._read_fact("started", within=30) == workflow
 
+    async def enqueue(self, workflow: str, *, seconds: float, delay: float = 0) -> None:
+        """
+        Put a workflow of one step that takes `seconds` into the queue `jobs`.
+
+        Args:
+            delay: in seconds; it enters the queue after that. Call `perform` first.
+        """
+        await self._command(f"enqueue {workflow} {seconds} {delay}")
+        assert await self._read_fact("started", within=30) == workflow
+
+    async def begin_family(self, workflow: str, *, steps: int, seconds: float) -> None:
+        """
+        Start a workflow that awaits a child, called like it and `-child`.
+
+        The child has `steps` steps that take `seconds` each. Python and TypeScript.
+        """
+        await self._command(f"family {workflow} {steps} {seconds}")
+        assert await self._read_fact("started", within=30) == workflow
+
+    async def begin_pair(self, workflow: str, *, seconds: float) -> None:
+        """
+        Start a workflow that takes two steps at once, and one after both.
+
+        The first takes `seconds`, the others no time. Python and TypeScript.
+        """
+        await self._command(f"pair {workflow} {seconds}")
+        assert await self._read_fact("started", within=30) == workflow
+
+    async def send(self, workflow: str, text: str) -> None:
+        """Send `workflow` a message. Python and TypeScript."""
+        await self._command(f"send {workflow} {text}")
+        assert await self._read_fact("sent", within=30) == workflow
+
     async def perform(self) -> None:
         """Have one of everything: workflows, queues, schedules, events, messages."""
         await self._command("perform")

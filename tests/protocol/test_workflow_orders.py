@@ -1,4 +1,4 @@
-"""Orders to cancel, resume, delete, fork, export and import, and their answers."""
+"""Orders to cancel, resume, delete, fork, rewind, export, import, and their answers."""
 
 from typing import Any
 
@@ -25,11 +25,13 @@ from relay.protocol.workflow_orders import (
     FromStepName,
     ImportWorkflowRequest,
     ResumeRequest,
+    RewindWorkflowRequest,
 )
 from tests.protocol.fields import reply, written
 
 FORK = ForkWorkflowRequest(workflow_id="w", start_step=0)
 FORKS = ForkFromFailureRequest(workflow_ids=("a", "b"), mode=FromLastStep())
+REWIND = RewindWorkflowRequest(workflow_id="w", start_step=0)
 EXPORT = ExportWorkflowRequest(workflow_id="w")
 IMPORT = ImportWorkflowRequest(serialized_workflow="H4sI")
 
@@ -119,9 +121,10 @@ def test_resume_names_a_queue_or_none(queue_name: str | None) -> None:
         CancelRequest(workflow_ids=("a",)),
         ResumeRequest(workflow_ids=("a",)),
         DeleteRequest(workflow_ids=("a",)),
+        REWIND,
         IMPORT,
     ],
-    ids=["cancel", "resume", "delete", "import"],
+    ids=["cancel", "resume", "delete", "rewind", "import"],
 )
 def test_only_a_plain_yes_is_done(request_: Request[Acknowledgement]) -> None:
     """Java says no without a message, and a refusal has no answer at all."""
@@ -199,6 +202,14 @@ def test_fork_takes_empty_texts_for_unset_ones() -> None:
         (
             ForkWorkflowRequest(workflow_id="w", start_step=2**30),
             "fork_workflow.start_step",
+        ),
+        (
+            RewindWorkflowRequest(workflow_id="w", start_step=-1),
+            "rewind_workflow.start_step",
+        ),
+        (
+            RewindWorkflowRequest(workflow_id="w", start_step=2**30),
+            "rewind_workflow.start_step",
         ),
         (from_mode(FromStep(-1)), "fork_from_failure.from_step"),
         (from_mode(FromStep(2**30)), "fork_from_failure.from_step"),
@@ -400,7 +411,9 @@ replies = st.dictionaries(
 
 @given(
     replies,
-    st.sampled_from([CancelRequest(workflow_ids=("w",)), FORK, FORKS, EXPORT, IMPORT]),
+    st.sampled_from(
+        [CancelRequest(workflow_ids=("w",)), FORK, FORKS, REWIND, EXPORT, IMPORT]
+    ),
 )
 def test_any_reply_to_an_order_is_an_answer_or_a_frame_error(
     fields: dict[str, Any], request_: Request[Any]

@@ -29,6 +29,7 @@ from relay.protocol.workflow_orders import (
     FromStepName,
     ImportWorkflowRequest,
     ResumeRequest,
+    RewindWorkflowRequest,
 )
 from relay.protocol.workflows import (
     GetWorkflowEventsRequest,
@@ -52,6 +53,7 @@ _TYPES: dict[str, Any] = {
     "fork_workflow": ForkWorkflowRequest,
     "export_workflow": ExportWorkflowRequest,
     "import_workflow": ImportWorkflowRequest,
+    "rewind_workflow": RewindWorkflowRequest,
 }
 
 
@@ -139,10 +141,10 @@ def test_recorded_reply_about_workflows_is_understood(
 
 
 def test_recordings_cover_every_question_about_workflows() -> None:
-    """Each of the four versions has an answer to each of the thirteen."""
+    """Each of the four versions has an answer to each; two of them know a rewind."""
     asked = {
         (recording.id.partition(":")[0], recording.values[0]["reply"]["type"])
         for recording in RECORDINGS
     }
 
-    assert len(asked) == 4 * 13
+    assert len(asked) == 4 * 13 + 2

@@ -240,3 +240,25 @@ def assert_closed(record: RecoveryRecord) -> None:
     assert record.closed_at == LATER
     assert (record.claimed_by, record.next_attempt_at) == (None, None)
     assert record.order_deadline is None
+
+
+def test_what_is_moved_to_another_version_is_nobodys() -> None:
+    """Never due, until it is over; then at once, with the question first."""
+    stranded = transitions.rested(
+        claimed(), Strand(timedelta(minutes=5), "none of v1"), now=NOW
+    )
+
+    moving = transitions.migrating(stranded, V2)
+    assert (moving.state, moving.next_attempt_at, moving.claimed_by) == (
+        RecoveryState.MIGRATING,
+        None,
+        None,
+    )
+    assert moving.reason == "its work is being moved to version v2"
+
+    over = transitions.migrated(moving, now=LATER)
+    assert (over.state, over.next_attempt_at, over.reason) == (
+        RecoveryState.READY,
+        LATER,
+        None,
+    )

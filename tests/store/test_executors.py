@@ -241,6 +241,23 @@ async def test_list_by_application_is_ordered_by_executor(store: Store) -> None:
     assert [record.ref.executor_id for record in second] == ["c"]
 
 
+async def test_list_versions_names_those_of_one_application(store: Store) -> None:
+    """Each once, also those of executors that are dead."""
+    dead = ExecutorStatus.DEAD
+    await add_executors(
+        store,
+        make_executor("a"),
+        make_executor("b"),
+        make_executor("c", status=dead, app_version=AppVersion("v2")),
+        make_executor("d", OTHER_APP, app_version=AppVersion("theirs")),
+    )
+
+    async with store.read() as work:
+        versions = await work.executors.list_versions(APP.id)
+
+    assert versions == {make_executor().app_version, AppVersion("v2")}
+
+
 async def test_list_by_status_pages_through_all_applications(store: Store) -> None:
     """Pages follow each other without a gap or a repetition."""
     records = [

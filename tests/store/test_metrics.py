@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from relay.collection import MetricReports
 from relay.collection.planning import LONGEST_NAME_CHARS
+from relay.collection.reports import PAGE_ROWS
 from relay.ids import ApplicationRef, ExecutorId, RecoveryId
 from relay.records import MetricRecord, MetricType, RecoveryState
 from relay.store import Store
@@ -52,9 +53,10 @@ async def find_end(store: Store, application: ApplicationRef = APP) -> datetime 
 async def list_rows(
     store: Store, first: int = 0, last: int = 1000, application: ApplicationRef = APP
 ) -> Sequence[MetricRecord]:
-    return await MetricReports(store).list_between(
+    pages = MetricReports(store).list_between(
         application, START + first * MINUTE, START + last * MINUTE
     )
+    return [record async for page in pages for record in page]
 
 
 async def test_the_rows_of_a_window_come_back_as_they_were(store: Store) -> None:
@@ -132,6 +134,60 @@ async def test_many_rows_are_read_in_pages(store: Store) -> None:
 
     assert [row.metric_name for row in rows] == [*names, "w", *names]
     assert [row.time_bucket for row in rows] == sorted(row.time_bucket for row in rows)
+
+
+async def test_pages_are_transactions_of_their_own(store: Store) -> None:
+    """Whoever reads slowly keeps nobody from writing; what is gone is left out."""
+    await register(store, APP)
+    names = [f"n{number:04}" for number in range(PAGE_ROWS + 1)]
+    await close(store, 0, *map(make_metric, names), expected=None)
+    pages = MetricReports(store).list_between(APP, START, START + MINUTE)
+
+    first = await anext(aiter(pages))
+    async with store.write() as work:
+        await work.metrics.purge(APP.id, START + MINUTE, limit=1)
+    rest = [page async for page in pages]
+
+    assert [row.metric_name for row in first] == names[:-1]
+    assert rest == []
+
+
+async def test_rows_are_counted_up_to_a_limit(store: Store) -> None:
+    """Those of the application that begin from the start on and before the end."""
+    await register(store, APP, OTHER_APP)
+    for minute in range(4):
+        records = [make_metric(name) for name in ("a", "b")]
+        await close(store, minute, *records, expected=minute or None)
+    foreign = make_metric(application=OTHER_APP)
+    await close(store, 1, foreign, application=OTHER_APP, expected=None)
+
+    async with store.read() as work:
+        counts = [
+            await work.metrics.count(
+                APP.id, START + MINUTE, START + 3 * MINUTE, limit=limit
+            )
+            for limit in (3, 4, 5)
+        ]
+
+    assert counts == [3, 4, 4]
+
+
+async def test_the_last_window_before_an_instant_is_found(store: Store) -> None:
+    """One that begins at it does not."""
+    await register(store, APP, OTHER_APP)
+    await close(store, 0, make_metric("a"), make_metric("b"), expected=None)
+    await close(store, 2, make_metric("c"), expected=1)
+    foreign = make_metric(application=OTHER_APP)
+    await close(store, 1, foreign, application=OTHER_APP, expected=None)
+
+    async with store.read() as work:
+        found = [
+            await work.metrics.find_last_before(APP.id, START + minute * MINUTE)
+            for minute in range(4)
+        ]
+
+    starts = [None if row is None else row.time_bucket for row in found]
+    assert starts == [None, START, START, START + 2 * MINUTE]
 
 
 async def test_the_first_contact_is_that_of_the_first_executor(store: Store) -> None:

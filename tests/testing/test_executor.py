@@ -129,7 +129,7 @@ async def test_unknown_message_is_answered_like_an_sdk(dial: Dial) -> None:
     """The one text by which Relay recognises it."""
     line = await dial()
 
-    reply = await line.ask("rewind_workflow")
+    reply = await line.ask("juggle")
 
     assert reply["error_message"] == "Unknown message type"
 

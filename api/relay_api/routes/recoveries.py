@@ -103,11 +103,15 @@ def _text(longest_chars: int) -> Any:
     return Field(json_schema_extra={"pattern": r"\S", "maxLength": longest_chars})
 
 
+VersionText = Annotated[str, _text(IDENTITY_LIMIT_CHARS)]
+"""An application version in an order."""
+
+
 class RecoveryOrder(Order):
     """Whose work to recover."""
 
     executor_id: Annotated[str, _text(IDENTITY_LIMIT_CHARS)]
-    app_version: Annotated[str, _text(IDENTITY_LIMIT_CHARS)]
+    app_version: VersionText
 
 
 class Abandonment(Order):
@@ -125,7 +129,13 @@ _FOLLOWED_BY = {
             "recoveryId": "$response.body#/id",
         },
     }
-    for operation in ("getRecovery", "retryRecovery", "abandonRecovery")
+    for operation in (
+        "getRecovery",
+        "retryRecovery",
+        "abandonRecovery",
+        "migrateRecovery",
+        "getMigration",
+    )
 }
 """The links of an answer that is a recovery."""
 

@@ -34,6 +34,30 @@ async function chainOfSteps(steps, seconds) {
 
 const chain = DBOS.registerWorkflow(chainOfSteps, { name: "chain" });
 
+// Awaits the child between its own two steps; the twin of `parent` in app.py.
+async function parentOfSteps(steps, seconds) {
+  const workflow = DBOS.workflowID;
+  await DBOS.runStep(() => work(workflow, 1, 0), { name: "work" });
+  const workflowID = `${workflow}-child`;
+  const child = await DBOS.startWorkflow(chain, { workflowID })(steps, seconds);
+  await child.getResult();
+  await DBOS.runStep(() => work(workflow, 2, 0), { name: "work" });
+}
+
+const parent = DBOS.registerWorkflow(parentOfSteps, { name: "parent" });
+
+// Its second step is recorded before its first; the twin of `pair` in app.py.
+async function pairOfSteps(seconds) {
+  const workflow = DBOS.workflowID;
+  await Promise.all([
+    DBOS.runStep(() => work(workflow, 1, seconds), { name: "work" }),
+    DBOS.runStep(() => work(workflow, 2, 0), { name: "work" }),
+  ]);
+  await DBOS.runStep(() => work(workflow, 3, 0), { name: "work" });
+}
+
+const pair = DBOS.registerWorkflow(pairOfSteps, { name: "pair" });
+
 async function tellStory(title) {
   await DBOS.runStep(() => work(title, 1, 0), { name: "work" });
   await DBOS.setEvent("status", "told");
@@ -110,6 +134,24 @@ for await (const line of createInterface({ input: process.stdin })) {
     const [id, steps, seconds] = words;
     await DBOS.startWorkflow(chain, { workflowID: id })(Number(steps), Number(seconds));
     say(`started ${id}`);
+  } else if (command === "family") {
+    const [id, steps, seconds] = words;
+    await DBOS.startWorkflow(parent, { workflowID: id })(Number(steps), Number(seconds));
+    say(`started ${id}`);
+  } else if (command === "pair") {
+    await DBOS.startWorkflow(pair, { workflowID: words[0] })(Number(words[1]));
+    say(`started ${words[0]}`);
+  } else if (command === "enqueue") {
+    const [id, seconds, delay] = words;
+    await DBOS.startWorkflow(chain, {
+      workflowID: id,
+      queueName: "jobs",
+      enqueueOptions: { delaySeconds: Number(delay) || undefined },
+    })(1, Number(seconds));
+    say(`started ${id}`);
+  } else if (command === "send") {
+    await DBOS.send(words[0], words[1], "news");
+    say(`sent ${words[0]}`);
   } else if (command === "wait") {
     await DBOS.retrieveWorkflow(words[0]).getResult();
     say(`finished ${words[0]}`);

@@ -6,16 +6,21 @@ imports nothing of Relay. Commands come in on stdin, one a line::
 
     start <workflow id> <steps> <seconds>     start a workflow
     poison <workflow id> <seconds>            start one that kills its process
+    family <workflow id> <steps> <seconds>    start one that awaits a child with steps
+    pair <workflow id> <seconds>              start one with two steps at once
+    enqueue <workflow id> <seconds> <delay>   put one into `jobs`, after `perform`
     cancel <workflow id>                      cancel a workflow
+    send <workflow id> <text>                 send a workflow a message
     wait <workflow id>                        print "finished <workflow id>" at its end
     perform                                   have one of everything, see `perform`
     stop                                      the SDK's own shutdown
 
-Facts go out on stdout (`ready <executor id>`, `started …`, `cancelled …`,
+Facts go out on stdout (`ready <executor id>`, `started …`, `cancelled …`, `sent …`,
 `finished …`, `performed`), and each execution of a step is appended to the file of
 `STEP_LOG` at its start and at its end.
 """
 
+import asyncio
 import os
 import signal
 import sys
@@ -24,7 +29,7 @@ from contextlib import suppress
 from datetime import datetime
 from unittest.mock import patch
 
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS, Queue, SetEnqueueOptions, SetWorkflowID
 
 NAME = os.environ["APP_NAME"]
 STEP_LOG = os.environ["STEP_LOG"]
@@ -54,6 +59,36 @@ def chain(steps: int, seconds: float) -> int:
     for step in range(1, steps + 1):
         work(workflow, step, seconds)
     return steps
+
+
+@DBOS.workflow()
+def parent(steps: int, seconds: float) -> None:
+    """It awaits the child between its own two steps."""
+    workflow = DBOS.workflow_id
+    assert workflow is not None
+    work(workflow, 1, 0.0)
+    with SetWorkflowID(f"{workflow}-child"):
+        child = DBOS.start_workflow(chain, steps, seconds)
+    child.get_result()
+    work(workflow, 2, 0.0)
+
+
+@DBOS.step()
+async def work_beside(workflow: str, step: int, seconds: float) -> None:
+    note("begin", workflow, step)
+    await asyncio.sleep(seconds)  # noqa: TID251 - the program under test, not Relay
+    note("end", workflow, step)
+
+
+@DBOS.workflow()
+async def pair(seconds: float) -> None:
+    """Its second step is recorded before its first; a third follows both."""
+    workflow = DBOS.workflow_id
+    assert workflow is not None
+    await asyncio.gather(
+        work_beside(workflow, 1, seconds), work_beside(workflow, 2, 0.0)
+    )
+    await work_beside(workflow, 3, 0.0)
 
 
 @DBOS.step()
@@ -94,6 +129,10 @@ def tick(scheduled_at: datetime, context: object) -> None:
     pass
 
 
+def register_jobs() -> Queue:
+    return DBOS.register_queue("jobs", worker_concurrency=2)
+
+
 def perform() -> None:
     """
     Have one of everything in the database.
@@ -101,7 +140,7 @@ def perform() -> None:
     The workflows `story` (with `story-child`), `failing` and `queued`, the queues
     `jobs` and `shut`, the schedules `nightly` and `hourly`.
     """
-    jobs = DBOS.register_queue("jobs", worker_concurrency=2)
+    jobs = register_jobs()
     DBOS.register_queue(
         "shut", limiter={"limit": 1, "period": 3600.0}, polling_interval_sec=2.0
     )
@@ -167,9 +206,28 @@ def main() -> None:
             with SetWorkflowID(words[0]):
                 DBOS.start_workflow(poison, float(words[1]))
             say(f"started {words[0]}")
+        elif command == "family":
+            with SetWorkflowID(words[0]):
+                DBOS.start_workflow(parent, int(words[1]), float(words[2]))
+            say(f"started {words[0]}")
+        elif command == "pair":
+            with SetWorkflowID(words[0]):
+                DBOS.start_workflow(pair, float(words[1]))
+            say(f"started {words[0]}")
+        elif command == "enqueue":
+            delay = float(words[2])
+            with (
+                SetWorkflowID(words[0]),
+                SetEnqueueOptions(delay_seconds=delay or None),
+            ):
+                register_jobs().enqueue(chain, 1, float(words[1]))
+            say(f"started {words[0]}")
         elif command == "cancel":
             DBOS.cancel_workflow(words[0])
             say(f"cancelled {words[0]}")
+        elif command == "send":
+            DBOS.send(words[0], words[1], "news")
+            say(f"sent {words[0]}")
         elif command == "wait":
             DBOS.retrieve_workflow(words[0]).get_result()
             say(f"finished {words[0]}")

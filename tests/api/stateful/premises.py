@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import requests
@@ -11,7 +11,13 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from structlog.testing import capture_logs
 
 from relay.clock import SystemClock
-from relay.ids import AppVersion, ExecutorId, ExecutorRef
+from relay.ids import AppVersion, ExecutorId, ExecutorRef, MigrationId, new_id
+from relay.records import (
+    MigrationMethod,
+    MigrationRecord,
+    RecoveryRecord,
+    RecoveryState,
+)
 from relay.registry import SHELL_ACTOR, ApplicationChange
 from relay.settings import AuthMode, RelaySettings
 from relay.testing.answers import Silence
@@ -29,9 +35,9 @@ class Premises:
     One running server.
 
     `renew` puts it back to where it began: the application `shop` with one live
-    executor, its two workflows and one open recovery that is not due, a key to be
-    revoked, the executor's, and that of `session`, which may do everything. Only the
-    audit log remembers more.
+    executor, its two workflows and one stranded recovery that is not due and whose work
+    was moved once, a key to be revoked, the executor's, and that of `session`, which
+    may do everything. Only the audit log remembers more.
     """
 
     def __init__(self, portal: BlockingPortal, served: Serving) -> None:
@@ -87,8 +93,11 @@ class Premises:
                 now=work.now,
             )
             # While an attempt at it is under way nobody may retry it.
-            not_due = replace(recovery, next_attempt_at=work.now + timedelta(hours=1))
-            await work.recoveries.insert(not_due)
+            later = work.now + timedelta(hours=1)
+            await work.recoveries.insert(
+                replace(recovery, state=RecoveryState.STRANDED, next_attempt_at=later)
+            )
+            await work.migrations.insert(_make_migration(recovery, work.now), [])
         self._executor = await FakeExecutor.connect(
             self._served.url,
             APPLICATION,
@@ -106,6 +115,19 @@ class Premises:
         if executor is not None:
             async with executor:
                 pass
+
+
+def _make_migration(recovery: RecoveryRecord, now: datetime) -> MigrationRecord:
+    return MigrationRecord(
+        id=MigrationId(new_id()),
+        recovery_id=recovery.id,
+        application=recovery.executor.application,
+        app_version=AppVersion("v1"),
+        method=MigrationMethod.REWIND,
+        has_more=False,
+        begun_at=now,
+        ended_at=now,
+    )
 
 
 def _make_work() -> FakeWork:

@@ -26,6 +26,8 @@ OWN_ERRORS: dict[str, set[int]] = {
     "getRecovery": set(),
     "retryRecovery": {400, 409},
     "abandonRecovery": {400, 409},
+    "migrateRecovery": {400, 409, 502, 503},
+    "getMigration": set(),
     "getCensus": set(),
     "diagnoseWorkflow": {502, 503},
     "getAttention": {400, 502, 503},
@@ -70,7 +72,10 @@ ABOUT_WORK = (
     *("diagnoseWorkflow", "getAttention", "getVersionDrain"),
 )
 """What an executor of the application is asked."""
-ABOUT_RECOVERIES = ("getRecovery", "retryRecovery", "abandonRecovery")
+ABOUT_RECOVERIES = (
+    *("getRecovery", "retryRecovery", "abandonRecovery"),
+    *("migrateRecovery", "getMigration"),
+)
 WITHOUT_NAMES = (
     *("registerApp", "createToken", "listApps", "listTokens", "listPermissions"),
     *("listAuditLogs", "listAuditLogsV1alpha1"),
@@ -114,6 +119,7 @@ LINKS: dict[str, list[Link]] = {
     ],
     "orderRecovery": [("listRecoveries", APPLICATION), ("deleteApp", APPLICATION)],
     "abandonRecovery": [("orderRecovery", APPLICATION)],
+    "getMigration": [(name, APPLICATION) for name in ("listMetrics", "listRecoveries")],
     "listWorkflows": [(name, APPLICATION) for name in ABOUT_WORK],
     "listAppVersions": [("setLatestAppVersion", APPLICATION)],
     "getAttention": [
@@ -187,6 +193,7 @@ GOOD_OPERATIONS: dict[str, Document] = {
         "fromLastStep": {"const": False},
         **dict.fromkeys(("fromStep", "fromStepName")),
     },
+    "migrateRecovery": {"appVersion": {"const": "v1"}},
     "backfillSchedule": {
         "startTime": {"const": "2026-01-01T00:00:00Z"},
         "endTime": {"const": "2026-01-02T00:00:00Z"},
@@ -293,7 +300,10 @@ def well_known(surface: Document) -> Document:
                 each["schema"] = {"anyOf": [NAME, each["schema"]]}
             elif each["name"] in known:
                 each["schema"] = {"const": known[each["name"]]}
-        if operation["operationId"] in (*GOOD_OPERATIONS, "setLatestAppVersion"):
+        if operation["operationId"] == "migrateRecovery":
+            # Any other version is refused, and after the first success all of them.
+            _narrow_body(operation, surface["components"]["schemas"])
+        elif operation["operationId"] in (*GOOD_OPERATIONS, "setLatestAppVersion"):
             _offer_good_body(operation, surface["components"]["schemas"])
     return surface
 
@@ -315,7 +325,7 @@ def _keep(surface: Document, operation_ids: set[str]) -> Document:
 
 
 def _add_links(operation: Document, served: set[str]) -> None:
-    [success] = (
+    success = next(
         response
         for status, response in operation["responses"].items()
         if status.startswith("2")

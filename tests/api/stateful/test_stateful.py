@@ -24,7 +24,7 @@ from tests.api.stateful.surface import (
 from tests.api.stateful.walk import Tally, ask_anything, walk_about
 from tests.fuzz.effort import unhurried
 
-WALKS, REQUESTS = 12, 4
+WALKS, REQUESTS = 16, 4
 
 # The server's thread may throw its dice while Hypothesis draws in this one.
 pytestmark = [

@@ -93,9 +93,13 @@ func tick(dbos.Context, dbos.ScheduledWorkflowInput) (any, error) {
 	return nil, nil
 }
 
+func registerJobs(ctx dbos.Context) (dbos.Queue, error) {
+	return dbos.RegisterQueue(ctx, "jobs", dbos.WithWorkerConcurrency(2))
+}
+
 // Has queues and schedules in the database; part of `perform`.
 func furnish(ctx dbos.Context) (dbos.Queue, error) {
-	jobs, err := dbos.RegisterQueue(ctx, "jobs", dbos.WithWorkerConcurrency(2))
+	jobs, err := registerJobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +175,29 @@ func start(ctx dbos.Context, workflow, steps, seconds string) error {
 	return err
 }
 
+func enqueue(ctx dbos.Context, workflow, seconds, delay string) error {
+	each, err := strconv.ParseFloat(seconds, 64)
+	if err != nil {
+		return err
+	}
+	pause, err := time.ParseDuration(delay + "s")
+	if err != nil {
+		return err
+	}
+	jobs, err := registerJobs(ctx)
+	if err != nil {
+		return err
+	}
+	options := []dbos.WorkflowOption{
+		dbos.WithWorkflowID(workflow), dbos.WithQueue(jobs),
+	}
+	if pause > 0 {
+		options = append(options, dbos.WithDelay(pause))
+	}
+	_, err = dbos.RunWorkflow(ctx, chain, chainInput{Steps: 1, Seconds: each}, options...)
+	return err
+}
+
 func wait(ctx dbos.Context, workflow string) error {
 	handle, err := dbos.RetrieveWorkflow[any](ctx, workflow)
 	if err != nil {
@@ -185,6 +212,8 @@ func obey(ctx dbos.Context, command string, words []string) (string, error) {
 	switch command {
 	case "start":
 		return "started " + words[0], start(ctx, words[0], words[1], words[2])
+	case "enqueue":
+		return "started " + words[0], enqueue(ctx, words[0], words[1], words[2])
 	case "cancel":
 		return "cancelled " + words[0], dbos.CancelWorkflow(ctx, words[0])
 	case "wait":

@@ -85,6 +85,16 @@ public final class Executor {
             () -> workflows.chain(steps, seconds), new StartWorkflowOptions(words[1]));
         return "started " + words[1];
       }
+      case "enqueue" -> {
+        double seconds = Double.parseDouble(words[2]);
+        long delay = Math.round(Double.parseDouble(words[3]) * 1000);
+        StartWorkflowOptions queued =
+            new StartWorkflowOptions(words[1]).withQueue("jobs");
+        dbos.startWorkflow(
+            () -> workflows.chain(1, seconds),
+            delay == 0 ? queued : queued.withDelay(Duration.ofMillis(delay)));
+        return "started " + words[1];
+      }
       case "cancel" -> {
         dbos.cancelWorkflow(words[1]);
         return "cancelled " + words[1];
