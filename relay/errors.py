@@ -93,7 +93,12 @@ class ConflictError(RelayError):
 
 
 class InvalidInputError(RelayError):
-    """A value breaks a rule; `location` is its dotted path, such as `body.limit`."""
+    """
+    A value breaks a rule.
+
+    `location` is its dotted path, such as `body.limit`, or its name alone where whoever
+    asks knows in which part of a request it stands; empty for the request as a whole.
+    """
 
     def __init__(self, location: str, message: str, value: object = None) -> None:
         self.location = location

@@ -65,9 +65,9 @@ class Gathering(Generic[_Key, _Value]):
             values = await self._read_many({question.key for question in asked})
         except Exception as error:
             failure = error
-        # Those who were cancelled have left, those who came since stay.
-        self._questions = [q for q in self._questions if q not in asked]
         for question in asked:
             question.value = values.get(question.key)
             question.error = failure
             question.is_answered = True
+        # Those who were cancelled have left, those who came since stay.
+        self._questions = [q for q in self._questions if not q.is_answered]

@@ -8,7 +8,7 @@ shells may not take is refused here too, so that a law broken in this world is b
 the cores.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -52,7 +52,6 @@ from relay.recovery import brake, policy, transitions
 from relay.recovery.policy import (
     Acknowledged,
     Candidate,
-    Finding,
     Finish,
     NoAnswer,
     NothingPending,
@@ -66,6 +65,7 @@ from relay.recovery.policy import (
     Withdrawn,
     WorkRemains,
 )
+from tests.laws_attempts import Attempt
 
 SECOND = timedelta(seconds=1)
 LIVENESS = LivenessPolicy(grace=30 * SECOND, fault_grace=60 * SECOND)
@@ -74,28 +74,6 @@ ME = InstanceId("me")
 APPLICATION = ApplicationRef(
     ApplicationId("application"), OrgName("local"), AppName("orders")
 )
-
-
-@dataclass(slots=True)
-class Attempt:
-    """
-    One go at one row, taken a step at a time so that anything may happen between.
-
-    `knows_truth` holds until the executor is on line again: since then it may have
-    claimed work that nobody was asked about.
-    """
-
-    record: RecoveryRecord
-    stage: str = "ask"
-    finding: Finding | None = None
-    before: RecoveryRecord | None = None
-    order: Order | None = None
-    outcome: OrderOutcome | None = None
-    knows_truth: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.record.executor.executor_id
 
 
 class World:

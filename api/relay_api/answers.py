@@ -8,7 +8,14 @@ pieces, as fast as its reader takes them. A text of megabytes is cut as well.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, timedelta
 from types import NoneType
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -91,6 +98,24 @@ async def answer_list(
     return PiecewiseJson(await _collect(clock, _write_list(map(to_properties, rows))))
 
 
+async def answer_pages(
+    clock: Clock,
+    pages: AsyncIterable[Sequence[RowT]],
+    to_properties: Callable[[RowT], Properties],
+) -> Response:
+    """
+    The same of rows that come page by page: no page outlives the one after it.
+
+    Args:
+        pages: none of them empty.
+    """
+    pieces: list[bytes] = []
+    async for page in pages:
+        before = b"," if pieces else b"["
+        pieces += await _collect(clock, _write_rows(map(to_properties, page), before))
+    return PiecewiseJson([*pieces, b"]"] if pieces else [b"[]"])
+
+
 async def answer_object(
     clock: Clock,
     properties: Properties,
@@ -166,6 +191,14 @@ async def _collect(clock: Clock, written: Iterator[bytes]) -> list[bytes]:
             await clock.sleep(timedelta(0))
     pieces.append(bytes(portion))
     return pieces
+
+
+def _write_rows(rows: Iterable[Properties], before: bytes) -> Iterator[bytes]:
+    """Two parts a row; `before` stands before the first one."""
+    for row in rows:
+        yield before
+        yield from _write(row)
+        before = b","
 
 
 def _write_list(values: Iterable[object]) -> Iterator[bytes]:

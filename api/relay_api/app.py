@@ -16,6 +16,7 @@ from relay.errors import RelayError
 from relay.server import open_server
 from relay.settings import RelaySettings
 from relay_api.middleware import Fence, OwnHosts, RawPaths
+from relay_api.places import places_of
 from relay_api.problems import Problem, problem_of
 from relay_api.routes import (
     applications,
@@ -27,6 +28,7 @@ from relay_api.routes import (
     health,
     metrics,
     metrics_list,
+    migrations,
     permissions,
     queues,
     recoveries,
@@ -62,19 +64,21 @@ def create_app(settings: RelaySettings) -> FastAPI:
         openapi_url=None,  # the contract is a file, see `routes.contract`
         redirect_slashes=False,
     )
+    # What is asked for most stands first: routes are tried one after the other.
     for resource in (
+        workflows,
         applications,
         executors,
         versions,
         queues,
         schedules,
-        workflows,
         workflow_changes,
         statistics,
         tokens,
         permissions,
         audit_logs,
         recoveries,
+        migrations,
         census,
         diagnosis,
         metrics,
@@ -95,8 +99,7 @@ def create_app(settings: RelaySettings) -> FastAPI:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    del request
-    return problem_of(error).to_response()
+    return problem_of(error, places_of(request)).to_response()
 
 
 async def _answer_nobody(request: Request, error: Exception) -> Response:

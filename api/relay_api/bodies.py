@@ -7,21 +7,29 @@ nobody could write down who sent it. Here the body is a dependency like the othe
 the order of a route's parameters decides.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 from email.message import Message
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
 from fastapi import Depends
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from relay.clock import Clock, take_breaths
 from relay.errors import MalformedInputError
 from relay.settings import RelaySettings
+from relay_api.long_bodies import lift_long_texts, put_back
 
 LARGEST_BODY = 1024 * 1024
-"""In bytes, of a request that carries no payload."""
+"""
+In bytes, of a request that carries no payload.
+
+What is not larger is read in one go, which takes a few milliseconds.
+"""
 
 ShapeT = TypeVar("ShapeT", bound=BaseModel)
 
@@ -45,7 +53,8 @@ def json_body(
     """
     A dependency that reads the body as `shape`, in strict JSON types.
 
-    An optional body that is missing reads as an empty object.
+    An optional body that is missing reads as an empty object. What was read is left in
+    the state of the request, as `body`, for whoever writes down what was wanted.
 
     Args:
         limit: the largest body in bytes, which the settings may decide.
@@ -55,22 +64,45 @@ def json_body(
         MalformedInputError: the body is not JSON.
         RequestValidationError: it is, and does not have the shape.
     """
+    return Depends(JsonBody(shape, required, limit))
 
-    async def read(request: Request) -> ShapeT:
-        text = await _read_bytes(request, limit(request.state.server.settings))
+
+@dataclass(frozen=True, slots=True)
+class JsonBody(Generic[ShapeT]):
+    """Reads the body of a request; made by `json_body`."""
+
+    shape: type[ShapeT]
+    required: bool
+    limit: Callable[[RelaySettings], int]
+
+    async def __call__(self, request: Request) -> ShapeT:
+        """The body as an object of the shape."""
+        text = await _read_bytes(request, self.limit(request.state.server.settings))
         if text:
             check_is_json(request)
-        elif required:
+        elif self.required:
             raise RequestValidationError(
                 [{"type": "missing", "loc": ("body",), "msg": "no body"}]
             )
         try:
-            return shape.model_validate_json(text or b"{}", strict=True)
+            if len(text) > LARGEST_BODY:
+                body = await self._read_long(text, request.state.server.clock)
+            else:
+                body = self.shape.model_validate_json(text or b"{}", strict=True)
         except ValidationError as error:
             raise _translate(error) from None
+        request.state.body = body
+        return body
 
-    reader: Callable[[Request], Awaitable[ShapeT]] = read
-    return Depends(reader)
+    async def _read_long(self, text: bytearray, clock: Clock) -> ShapeT:
+        rest, texts = await take_breaths(clock, lift_long_texts(text))
+        if not texts:
+            return self.shape.model_validate_json(rest, strict=True)
+        try:
+            properties = put_back(msgspec.json.decode(rest), texts)
+        except (msgspec.MsgspecError, RecursionError):
+            raise MalformedInputError("the body is not JSON") from None
+        return self.shape.model_validate(properties, strict=True)
 
 
 def describe_body(shape: type[BaseModel], *, required: bool = True) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from relay.access import Permission, require, require_permission
 from relay.errors import PermissionDeniedError
 from relay.hub.proxies import ProxyTrust
 from relay.ids import AppName
-from relay.operations import TARGET_LIMIT_CHARS
+from relay.operations import TARGET_LIMIT_CHARS, name_workflows
 from relay.records import AuditTarget, application_target
 from relay.registry import Actor, check_organization
 from relay.registry.keys import token_target
@@ -30,6 +30,7 @@ from relay.server import Server
 from relay.settings import AuthMode
 from relay.telemetry import mask
 from relay_api.bodies import check_is_json
+from relay_api.places import places_of
 from relay_api.problems import explain
 
 Segment = AfterValidator(unquote)
@@ -118,14 +119,18 @@ def lists_applications(permission: Permission) -> Any:
 
 
 def reads_application(permission: Permission) -> Any:
-    """Demands `permission` over the application in the path."""
+    """
+    Demands `permission` over the application in the path.
+
+    It stands on every read. So it calls what others depend on: the framework takes as
+    long for each dependency as everything here.
+    """
 
     async def check(
-        caller: Caller,
-        server: ServerHere,
-        organization: OrgName,
-        application: ApplicationName,
+        request: Request, organization: OrgName, application: ApplicationName
     ) -> Actor:
+        server = await get_server(request)
+        caller = await identify(request, server)
         check_organization(organization)
         await server.registry.authorize(caller.principal, permission, application)
         return caller
@@ -206,7 +211,7 @@ def changes_token(permission: Permission, operation: str) -> Any:
     ) -> AsyncIterator[Actor]:
         check_organization(organization)
         target = token_target(_writable(token))
-        async with _audited(server, caller, operation, target, {}):
+        async with _audited(request, server, caller, operation, target, {}):
             _refuse_pages(request, server)
             require(caller.principal, permission, None)
             yield caller
@@ -229,6 +234,7 @@ class _Change:
         """Demands `permission`, and audits what goes wrong from here on."""
         name = _writable(self.application)
         async with _audited(
+            request,
             server,
             caller,
             self.operation,
@@ -252,6 +258,7 @@ def _source_address(request: Request, server: Server) -> str:
 
 @asynccontextmanager
 async def _audited(
+    request: Request,
     server: Server,
     actor: Actor,
     operation: str,
@@ -261,10 +268,16 @@ async def _audited(
     try:
         yield
     except Exception as error:
-        await server.registry.record_failure(
-            actor, operation, target, {**details, "error": explain(error)}
-        )
+        told = {"error": explain(error, places_of(request))}
+        facts = {**details, **_list_workflows(request), **told}
+        await server.registry.record_failure(actor, operation, target, facts)
         raise
+
+
+def _list_workflows(request: Request) -> Mapping[str, object]:
+    """The workflows that a body names, as far as it could be read."""
+    ids = getattr(getattr(request.state, "body", None), "workflow_ids", None)
+    return {} if ids is None else name_workflows(ids)
 
 
 def _refuse_pages(request: Request, server: Server) -> None:

@@ -41,6 +41,7 @@ from relay.errors import (
     UnknownMessageError,
 )
 from relay.telemetry import mask
+from relay_api.places import NOWHERE, Places
 from relay_api.wording import word
 
 MEDIA_TYPE = "application/problem+json"
@@ -140,14 +141,20 @@ ROWS: Mapping[type[RelayError], Row] = {
 """Every kind of error in `relay.errors`; a test fails when one is missing."""
 
 
-def problem_of(error: Exception) -> Problem:
-    """What the caller is told about `error`; 500 for what nobody expected."""
+def problem_of(error: Exception, places: Places = NOWHERE) -> Problem:
+    """
+    What the caller is told about `error`; 500 for what nobody expected.
+
+    Args:
+        places: where the operation that was called has its values.
+    """
     match error:
         case RelayError():
             row = next(ROWS[kind] for kind in type(error).__mro__ if kind in ROWS)
             flaws: tuple[Flaw, ...] = ()
             if isinstance(error, InvalidInputError):
-                flaws = (Flaw(error.location, error.message, error.value),)
+                location = places.locate(error.location)
+                flaws = (Flaw(location, error.message, error.value),)
             return Problem(row.status, _told(row.tell(error)), flaws, row.headers)
         case RequestValidationError():
             return Problem(422, INVALID, _list_flaws(error))
@@ -158,9 +165,9 @@ def problem_of(error: Exception) -> Problem:
             return Problem(500, UNEXPECTED)
 
 
-def explain(error: Exception) -> str:
+def explain(error: Exception, places: Places = NOWHERE) -> str:
     """`error` in one line for the audit log: what the caller was told, no more."""
-    problem = problem_of(error)
+    problem = problem_of(error, places)
     if not problem.flaws:
         return problem.detail
     flaws = "; ".join(f"{flaw.location}: {flaw.message}" for flaw in problem.flaws)

@@ -21,10 +21,10 @@ Rooms within: `planning` (pure: which window is next, what is kept of an answer)
 
 Invariants:
 
-- Windows of an application follow each other without a gap and do not overlap: each
-  begins where the last one that was written ended, and the row that says where that is
-  guards the writing. A workflow is counted in the window of its creation, a step in
-  that of its completion, once.
+- Windows of an application never overlap, and follow each other without a gap, but for
+  what lies more than a day back: each begins where the last one that was written ended,
+  and the row that says where that is guards the writing. A workflow is counted in the
+  window of its creation, a step in that of its completion, once.
 - Windows end at multiples of the period, so that one lasts as long as the period unless
   something was missed; five seconds pass before it is asked for, because rows become
   visible later than their time, and clocks differ.
@@ -34,9 +34,13 @@ Invariants:
 On failure: nothing was written, so that the next round asks from the same beginning. A
 gap is asked for as one window, of a day at most; what is older is not counted.
 Executors whose SDK does not know the question are not asked; where all are like that,
-the log says so once, and recoveries are all that is counted. If the clock of the
-database is set back by more than a period, windows that it has not reached yet are
-counted again.
+the log says so once, and recoveries are all that is counted.
+
+When the clock of the database jumps: forward, the time it skips is one long window, of
+which what is more than a day old is left out. Back by a period at most, it is waited
+for, and what is created until then is not counted. Back by more, the windows that it
+has not reached yet are thrown away, with the one that it stands in, and counted again
+from where the last one that stays ended.
 
 What it does not do: it sees no contents, so that private applications are counted like
 others; it counts nothing from before the first contact; it is no source of Prometheus

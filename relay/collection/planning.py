@@ -48,18 +48,35 @@ class Window:
     end: datetime
 
 
+def find_end(now: datetime, period: timedelta) -> datetime:
+    """Where the last window ends that can be asked for."""
+    return _round_down(now - SETTLING, period)
+
+
+def is_set_back(now: datetime, period: timedelta, last_end: datetime | None) -> bool:
+    """
+    Whether the clock was set back by more than a period since the last window.
+
+    Less than that is waited for: it is over before anybody misses a window.
+    """
+    return last_end is not None and last_end > now + period
+
+
 def plan_window(
     *,
     now: datetime,
     period: timedelta,
     last_end: datetime | None,
     first_contact: datetime | None,
+    kept: Window | None = None,
 ) -> Window | None:
     """
     What to ask now, if there is anything.
 
     Windows end at multiples of the period, whenever a round happens to come. Each
     begins where the last one ended, however long ago that is, up to `LONGEST_WINDOW`.
+    None overlaps another: the one that is planned replaces all that begin in it or
+    after it.
 
     Args:
         now: by the database's clock.
@@ -67,17 +84,27 @@ def plan_window(
         last_end: where the application's last window ended; `None` before the first.
         first_contact: when the application's first executor connected, as far as that
             is known: there the first window begins.
+        kept: where the clock was set back, the last window with counts that begins
+            before `find_end`; `None` if there is none.
     """
-    end = _round_down(now - SETTLING, period)
+    end = find_end(now, period)
     begin = first_contact if last_end is None else last_end
     if begin is None:
         return None
     if begin > now + period:
         # The clock was set back. Waiting until it has caught up might take years; what
         # was counted by the wrong time is counted again, and replaced.
-        return Window(end - period, end)
+        begin = _find_beginning(end, period, kept)
     start = max(_round_down(begin, timedelta(seconds=1)), end - LONGEST_WINDOW)
     return Window(start, end) if start < end else None
+
+
+def _find_beginning(end: datetime, period: timedelta, kept: Window | None) -> datetime:
+    """Where a window begins whose `end` lies before windows that are counted."""
+    if kept is None:
+        return end - period
+    # One that reaches beyond is counted anew, as far as it is over.
+    return kept.end if kept.end <= end else kept.start
 
 
 def next_pause(now: datetime, period: timedelta) -> timedelta:

@@ -1,6 +1,6 @@
 """The shell of the collection: whom to ask, and writing down what came of it."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,23 +10,26 @@ from relay.clock import Clock
 from relay.collection.planning import (
     MOST_NAMES,
     Window,
+    find_end,
+    is_set_back,
     next_pause,
     plan_window,
     tally,
 )
-from relay.dispatch import Dispatcher, Peer, Peers
+from relay.dispatch import Dispatcher, Peers
+from relay.dispatch.misfits import find_misfit
 from relay.errors import (
     DispatchError,
+    ExecutorFailedError,
     NoExecutorError,
     StoreUnavailableError,
     UnknownMessageError,
 )
 from relay.ids import ApplicationId, ApplicationRef
-from relay.protocol.sdk import Sdk
 from relay.protocol.statistics import GetMetricsRequest, MetricRow
-from relay.protocol.support import knows_message
+from relay.records import ApplicationRecord
 from relay.settings import RelaySettings
-from relay.store import Store
+from relay.store import Store, UnitOfWork
 from relay.tasks import TaskSet
 from relay.telemetry import Metrics
 
@@ -35,6 +38,8 @@ logger = structlog.get_logger(__name__)
 _ANSWER_TIMEOUT: Final = timedelta(seconds=90)
 _TRY_TIMEOUT: Final = timedelta(seconds=45)
 """Longer than the 30 s after which SDKs give up a slow query by themselves."""
+
+_WITHHELD: Final = "withheld, because the application is in private mode"
 
 
 class MetricCollection:
@@ -78,33 +83,39 @@ class MetricCollection:
             StoreUnavailableError: nobody was asked.
         """
         async with self._store.read() as work:
-            known = [record.ref for record in await work.applications.list_all()]
+            known = await work.applications.list_all()
             asked = [
-                application
-                for application in known
-                if application.id not in self._unanswered
-                and self._peers.list_peers(application.id)
+                record
+                for record in known
+                if record.ref.id not in self._unanswered
+                and self._peers.list_peers(record.ref.id)
             ]
-            ids = [application.id for application in asked]
+            ids = [record.ref.id for record in asked]
             ends = await work.metrics.find_ends(ids)
             contacts = await work.metrics.find_first_contacts(
                 [id_ for id_ in ids if id_ not in ends]
             )
             now = work.now
-        self._forget_all_but(known)
-        for application in asked:
+            kept = {
+                id_: await _find_kept(work, id_, find_end(now, self._period))
+                for id_ in ids
+                if is_set_back(now, self._period, ends.get(id_))
+            }
+        self._forget_all_but({record.ref.id for record in known})
+        for record in asked:
+            id_ = record.ref.id
+            last_end = ends.get(id_)
             window = plan_window(
                 now=now,
                 period=self._period,
-                last_end=ends.get(application.id),
-                first_contact=contacts.get(application.id),
+                last_end=last_end,
+                first_contact=contacts.get(id_),
+                kept=kept.get(id_),
             )
             if window is not None:
-                last_end = ends.get(application.id)
-                self._begin(self._collect(application, window, last_end), application)
+                self._begin(self._collect(record, window, last_end), record.ref)
 
-    def _forget_all_but(self, applications: Sequence[ApplicationRef]) -> None:
-        ids = {application.id for application in applications}
+    def _forget_all_but(self, ids: Collection[ApplicationId]) -> None:
         for id_ in self._complaints.keys() - ids:
             del self._complaints[id_]
 
@@ -117,33 +128,33 @@ class MetricCollection:
 
     async def _collect(
         self,
-        application: ApplicationRef,
+        application: ApplicationRecord,
         window: Window,
         last_end: datetime | None,
     ) -> None:
         try:
             rows = await self._ask(application, window)
             if rows is not None:
-                await self._keep(application, window, rows, last_end)
+                await self._keep(application.ref, window, rows, last_end)
         except StoreUnavailableError as error:
             logger.warning("collection_lost", reason=error.reason)
 
     async def _ask(
-        self, application: ApplicationRef, window: Window
+        self, application: ApplicationRecord, window: Window
     ) -> Sequence[MetricRow] | None:
         """
         What one executor counted: nothing if none of them can, `None` if none did.
         """
         request = GetMetricsRequest(
-            application=application.name, start=window.start, end=window.end
+            application=application.ref.name, start=window.start, end=window.end
         )
         try:
             _, rows = await self._dispatcher.ask_any(
-                application,
+                application.ref,
                 request,
                 _ANSWER_TIMEOUT,
                 attempt_timeout=_TRY_TIMEOUT,
-                suits=_find_misfit,
+                suits=lambda peer: find_misfit(peer, request),
             )
         except NoExecutorError:
             return None
@@ -156,7 +167,7 @@ class MetricCollection:
             self._complain(application, error)
             return None
         self._metrics.collections.labels("taken").inc()
-        self._complaints.pop(application.id, None)
+        self._complaints.pop(application.ref.id, None)
         return rows
 
     async def _keep(
@@ -191,19 +202,31 @@ class MetricCollection:
                 kept=len(records),
             )
 
-    def _complain(self, application: ApplicationRef, error: DispatchError) -> None:
+    def _complain(self, application: ApplicationRecord, error: DispatchError) -> None:
         """Tell it once, until something else is the matter, or nothing."""
-        if self._complaints.get(application.id) is type(error):
+        if self._complaints.get(application.ref.id) is type(error):
             return
-        self._complaints[application.id] = type(error)
+        self._complaints[application.ref.id] = type(error)
+        told = _withhold(error) if application.private_mode else error
         logger.info(
-            "metrics_not_collected", application=application.name, reason=str(error)
+            "metrics_not_collected", application=application.ref.name, reason=str(told)
         )
 
 
-def _find_misfit(peer: Peer) -> UnknownMessageError | None:
-    """Why an executor is not asked; `None` for one that is."""
-    sdk = Sdk(peer.info.language, peer.info.dbos_version)
-    if knows_message(sdk, GetMetricsRequest.message_type):
+def _withhold(error: DispatchError) -> DispatchError:
+    """The same without what an executor said, which may hold a payload."""
+    if isinstance(error, ExecutorFailedError) and not isinstance(
+        error, UnknownMessageError
+    ):
+        return ExecutorFailedError(error.executor, _WITHHELD)
+    return error
+
+
+async def _find_kept(
+    work: UnitOfWork, id_: ApplicationId, before: datetime
+) -> Window | None:
+    """The last window with counts that begins before an instant."""
+    record = await work.metrics.find_last_before(id_, before)
+    if record is None:
         return None
-    return UnknownMessageError(peer.ref.executor_id, "its SDK cannot count")
+    return Window(record.time_bucket, record.time_bucket + record.granularity)

@@ -44,7 +44,7 @@ class DrainFacts:
     Attributes:
         crews: of the versions that have executors.
         work: unfinished workflows by version; those without one are under `None`.
-        names: the versions that the application's database lists, the latest first.
+        names: the application's own versions in its database, the latest first.
         recovering: versions of which a recovery is open.
         is_disputed: whether executors of the application read different databases, so
             that a count is one of several.

@@ -17,7 +17,6 @@ from relay.protocol.statistics import (
     WorkflowGrouping,
     WorkflowSelection,
 )
-from relay.protocol.versions import ListApplicationVersionsRequest
 from relay.protocol.workflows import WorkflowFilter
 from relay.records import OPEN_STATES, ExecutorRecord
 from relay.registry.executors import PAGE
@@ -67,8 +66,8 @@ async def gather_drain(
 
 
 async def find_versions(questions: Questions) -> Sequence[AppVersion] | Gap:
-    """The versions that the application's database lists, the latest first."""
-    rows = await questions.find(ListApplicationVersionsRequest())
+    """The application's own versions as its database lists them, the latest first."""
+    rows = await questions.find_versions()
     if isinstance(rows, Gap):
         return rows
     return [AppVersion(row.version_name) for row in rows]

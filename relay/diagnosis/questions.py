@@ -1,5 +1,6 @@
 """The questions of one diagnosis, which share one time."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ from relay.diagnosis.findings import Gap
 from relay.errors import InvalidInputError, RelayError
 from relay.operations.asking import Executors
 from relay.protocol import Request
+from relay.protocol.versions import VersionRow
 from relay.records import ApplicationRecord
 
 ReplyT = TypeVar("ReplyT")
@@ -42,12 +44,24 @@ class Questions:
 
     async def find(self, request: Request[ReplyT]) -> ReplyT | Gap:
         """The answer, or why there is none: a diagnosis does without it."""
+        return await self._attempt(lambda: self.ask(request))
+
+    async def find_versions(self) -> Sequence[VersionRow] | Gap:
+        """The application's own versions, the latest first, or why none is known."""
+
+        async def ask() -> Sequence[VersionRow]:
+            self.count += 1
+            return await self._executors.list_own_versions(self._application)
+
+        return await self._attempt(ask)
+
+    async def _attempt(self, ask: Callable[[], Awaitable[ReplyT]]) -> ReplyT | Gap:
         left = timedelta(seconds=self._deadline - self._clock.monotonic())
         if left <= timedelta(0):
             return Gap("there was no time left to ask")
         try:
             async with self._clock.timeout(left):
-                return await self.ask(request)
+                return await ask()
         except InvalidInputError as error:
             return Gap(error.message)
         except RelayError as error:

@@ -22,7 +22,8 @@ Invariants:
 - **Nothing is done twice that was meant once.** What may be repeated says the use-case,
   case by case; an executor that did not know the message has done nothing.
 - **No caller sees across the border of an application**, though executors do: several
-  may share a system database. A row that names another one does not exist here.
+  may share a system database. A row that names another one does not exist here, and to
+  whoever may touch only some applications it is answered exactly as if it did not.
 - **Payloads stay away from private applications' callers, and from Relay.** They are
   not asked for; what comes all the same is dropped.
 - **What was done is audited, and what is audited was done.** The entry is written after
@@ -38,8 +39,8 @@ knows no permissions (the edge does) and no HTTP. Refused and failed changes are
 by the edge, which knows what the caller was told.
 """
 
-from relay.operations.clerk import TARGET_LIMIT_CHARS
+from relay.operations.clerk import TARGET_LIMIT_CHARS, name_workflows
 from relay.operations.operations import Operations
 from relay.operations.workflows import Listing
 
-__all__ = ["TARGET_LIMIT_CHARS", "Listing", "Operations"]
+__all__ = ["TARGET_LIMIT_CHARS", "Listing", "Operations", "name_workflows"]

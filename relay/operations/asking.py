@@ -1,6 +1,6 @@
 """Asking whichever executor of an application can answer a caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -8,6 +8,7 @@ import structlog
 
 from relay.clock import Clock
 from relay.dispatch import Dispatcher, Peer, Repeat
+from relay.dispatch.misfits import find_misfit, to_camel
 from relay.errors import (
     ExecutorFailedError,
     InvalidInputError,
@@ -19,19 +20,17 @@ from relay.ids import AppVersion
 from relay.operations.failures import WITHHELD, translate, withhold
 from relay.protocol import Request
 from relay.protocol.sdk import Sdk
-from relay.protocol.support import knows_message, list_ignored
-from relay.protocol.versions import ListApplicationVersionsRequest
+from relay.protocol.support import keeps_apart
+from relay.protocol.versions import ListApplicationVersionsRequest, VersionRow
 from relay.records import ApplicationRecord
 from relay.settings import RelaySettings
+from relay.store import Store
 
 ReplyT = TypeVar("ReplyT")
 Check = Callable[[Peer], RelayError | None]
 
 TRY_TIMEOUT: Final = timedelta(seconds=10)
 """For one executor, as long as there is another one that could be asked."""
-
-_IN_QUERY: Final = frozenset({"list_schedules", "list_steps"})
-"""Messages whose options stand in the query of a request, not in its body."""
 
 _REST_NAMES: Final = {
     "application_version": "app_version",
@@ -61,8 +60,13 @@ class Executors:
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, settings: RelaySettings, clock: Clock
+        self,
+        dispatcher: Dispatcher,
+        settings: RelaySettings,
+        clock: Clock,
+        store: Store,
     ) -> None:
+        self._store = store
         self._dispatcher = dispatcher
         self._settings = settings
         self._clock = clock
@@ -83,14 +87,8 @@ class Executors:
             within: for all tries; default: the setting for requests of callers. With a
                 span of its own one try may take all of it.
         """
-        return await self._ask(
-            application,
-            request,
-            Repeat.ALWAYS,
-            self._settings.request_timeout if within is None else within,
-            about=about,
-            attempt_timeout=TRY_TIMEOUT if within is None else None,
-        )
+        _, reply = await self._read(application, request, about=about, within=within)
+        return reply
 
     async def change(
         self,
@@ -122,7 +120,7 @@ class Executors:
         # Of what must not be repeated once it is delivered, nobody is hurried: the
         # answer to a second try would be the same time-out.
         may_hurry = within is None and repeat is Repeat.ALWAYS
-        return await self._ask(
+        _, reply = await self._ask(
             application,
             request,
             repeat,
@@ -131,12 +129,49 @@ class Executors:
             attempt_timeout=TRY_TIMEOUT if may_hurry else None,
             check=check,
         )
+        return reply
+
+    async def list_own_versions(
+        self, application: ApplicationRecord
+    ) -> Sequence[VersionRow]:
+        """
+        The versions of this application and of no other, the latest first.
+
+        Some SDKs list those of every application in their database, and do not say
+        whose they are: of such ones those count of which Relay knows an executor of
+        this application, connected or not.
+        """
+        peer, rows = await self._read(application, ListApplicationVersionsRequest())
+        if keeps_apart(_sdk_of(peer)):
+            return rows
+        async with self._store.read() as work:
+            own = await work.executors.list_versions(application.ref.id)
+        # Its row may not be written yet.
+        own.add(peer.info.application_version)
+        return [row for row in rows if row.version_name in own]
+
+    async def _read(
+        self,
+        application: ApplicationRecord,
+        request: Request[ReplyT],
+        *,
+        about: tuple[str, str] | None = None,
+        within: timedelta | None = None,
+    ) -> tuple[Peer, ReplyT]:
+        return await self._ask(
+            application,
+            request,
+            Repeat.ALWAYS,
+            self._settings.request_timeout if within is None else within,
+            about=about,
+            attempt_timeout=TRY_TIMEOUT if within is None else None,
+        )
 
     async def _find_latest_version(
         self, application: ApplicationRecord
     ) -> AppVersion | None:
         try:
-            versions = await self.read(application, ListApplicationVersionsRequest())
+            versions = await self.list_own_versions(application)
         except UnknownMessageError:
             return None
         return AppVersion(versions[0].version_name) if versions else None
@@ -151,19 +186,19 @@ class Executors:
         about: tuple[str, str] | None,
         attempt_timeout: timedelta | None,
         check: Check | None = None,
-    ) -> ReplyT:
+    ) -> tuple[Peer, ReplyT]:
         # What each SDK lacks takes a while to find out of a long filter, and thousands
         # of executors may have the same one.
         misfits: dict[Sdk, RelayError | None] = {}
 
         def suits(peer: Peer) -> RelayError | None:
-            sdk = Sdk(peer.info.language, peer.info.dbos_version)
+            sdk = _sdk_of(peer)
             if sdk not in misfits:
                 misfits[sdk] = find_misfit(peer, request)
             return (check(peer) if check else None) or misfits[sdk]
 
         try:
-            _, reply = await self._dispatcher.ask_any(
+            return await self._dispatcher.ask_any(
                 application.ref,
                 request,
                 span,
@@ -185,27 +220,10 @@ class Executors:
             raise (withhold(told) if application.private_mode else told) from None
         except InvalidInputError as error:
             raise _in_rest(error, request) from None
-        return reply
 
 
-def find_misfit(peer: Peer, request: Request[Any]) -> RelayError | None:
-    """Why the executor's SDK cannot do what `request` asks for; `None` if it can."""
-    sdk = Sdk(peer.info.language, peer.info.dbos_version)
-    label = " ".join(filter(None, (sdk.language, sdk.version))) or "unknown"
-    if not knows_message(sdk, request.message_type):
-        return UnknownMessageError(
-            peer.ref.executor_id,
-            f"the connected SDK ({label}) does not know {request.message_type!r};"
-            " a newer one may",
-        )
-    ignored = list_ignored(sdk, request)
-    if ignored:
-        return InvalidInputError(
-            f"{_place(request)}.{_camel(ignored[0])}",
-            f"the connected SDK ({label}) would ignore it: leave out"
-            f" {', '.join(map(_camel, ignored))}, or upgrade the SDK",
-        )
-    return None
+def _sdk_of(peer: Peer) -> Sdk:
+    return Sdk(peer.info.language, peer.info.dbos_version)
 
 
 def _having(application: ApplicationRecord, version: AppVersion) -> Check:
@@ -218,19 +236,11 @@ def _having(application: ApplicationRecord, version: AppVersion) -> Check:
 
 
 def _in_rest(error: InvalidInputError, request: Request[Any]) -> InvalidInputError:
-    """An error of the encoder, which knows wire paths, as one about a request."""
+    """An error of the encoder, which knows wire paths, under a name of REST."""
     prefix, _, path = error.location.partition(".")
     if prefix != request.message_type:
         return error
     name = path.removeprefix("body.").partition("[")[0].partition(".")[0]
-    field = _camel(_REST_NAMES.get(name, name))
-    return InvalidInputError(f"{_place(request)}.{field}", error.message, error.value)
-
-
-def _place(request: Request[Any]) -> str:
-    return "query" if request.message_type in _IN_QUERY else "body"
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return InvalidInputError(
+        to_camel(_REST_NAMES.get(name, name)), error.message, error.value
+    )

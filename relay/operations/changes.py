@@ -1,6 +1,6 @@
 """Workflows changed: cancelled, resumed, forked, deleted, imported."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -10,12 +10,13 @@ from relay.errors import (
     ConflictError,
     DispatchError,
     InvalidInputError,
+    NotFoundError,
     PermissionDeniedError,
 )
 from relay.ids import AppVersion, WorkflowId
 from relay.operations.asking import Executors
-from relay.operations.clerk import Clerk, refuse_payloads
-from relay.operations.scope import check_owner
+from relay.operations.clerk import Clerk, name_workflows, refuse_payloads
+from relay.operations.scope import is_foreign
 from relay.operations.workflows import KIND
 from relay.protocol import Request
 from relay.protocol.messages import Acknowledgement
@@ -35,17 +36,22 @@ from relay.protocol.workflows import (
     WorkflowFilter,
     WorkflowRow,
 )
-from relay.records import ApplicationRecord, AuditTarget
+from relay.records import ApplicationRecord, AuditStatus, AuditTarget
 from relay.registry import Actor
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What the audit log says of an order about workflows; bulk ones may take long."""
+    """
+    What the audit log says of an order about workflows; bulk ones may take long.
+
+    `needs_all`: that a workflow does not exist is an error, and no reason to go on.
+    """
 
     verb: str
     details: Mapping[str, object]
     is_bulk: bool
+    needs_all: bool = False
 
 
 class WorkflowChanges:
@@ -53,8 +59,9 @@ class WorkflowChanges:
     What can be done to workflows, by one executor for all.
 
     Each success leaves one audit entry; what is refused or fails is written down by the
-    edge. Whoever may only touch some applications is refused what belongs to another
-    one in the same system database: its ids are looked up first.
+    edge. For whoever may only touch some applications, ids are looked up first: what
+    belongs to another one in the same system database is answered as what does not
+    exist, and neither is sent to an executor.
     """
 
     def __init__(self, *, clerk: Clerk, executors: Executors, slow: timedelta) -> None:
@@ -98,7 +105,7 @@ class WorkflowChanges:
         its step again.
         """
         await self._order(
-            _Order("resume", {"queue_name": queue_name}, is_bulk),
+            _Order("resume", {"queue_name": queue_name}, is_bulk, needs_all=True),
             actor,
             application,
             ids,
@@ -152,9 +159,11 @@ class WorkflowChanges:
         """
         if not 0 <= start_step <= START_STEP_LIMIT:
             raise InvalidInputError(
-                "body.startStep", f"must be from 0 to {START_STEP_LIMIT}", start_step
+                "startStep", f"must be from 0 to {START_STEP_LIMIT}", start_step
             )
-        record, [wanted] = await self._prepare(actor, application, [workflow_id])
+        record = await self._clerk.find(application)
+        wanted = WorkflowId(workflow_id)
+        await self._demand_reach(actor, record, (wanted,))
         made_id = str(uuid4())
         try:
             forked = await self._executors.change(
@@ -172,7 +181,7 @@ class WorkflowChanges:
             )
         except ConflictError:
             # Nobody else knows that id: a try whose answer was lost has forked.
-            if new_workflow_id or await self._find(record, made_id) is None:
+            if new_workflow_id or await self._find(record, WorkflowId(made_id)) is None:
                 raise
             forked = made_id
         await self._clerk.note(
@@ -200,8 +209,9 @@ class WorkflowChanges:
         queue_partition_key: str | None = None,
     ) -> Sequence[str]:
         """Fork each workflow from where `mode` says; the new ids, in the same order."""
-        record, _ = await self._prepare(actor, application, ids)
+        record = await self._clerk.find(application)
         wanted = tuple(WorkflowId(id_) for id_ in ids)
+        await self._demand_reach(actor, record, _once(wanted))
         forked: Sequence[str] = ()
         if wanted:
             forked = await self._executors.change(
@@ -222,8 +232,8 @@ class WorkflowChanges:
             "workflow.fork_from_failure",
             record,
             {
-                "workflow_ids": list(wanted),
-                "new_workflow_ids": list(forked),
+                **name_workflows(wanted),
+                **name_workflows(forked, which="new_"),
                 "app_version": app_version,
             },
         )
@@ -270,47 +280,51 @@ class WorkflowChanges:
             {"size_chars": len(serialized_workflow)},
         )
 
-    async def _prepare(
-        self, actor: Actor, application: str, ids: Sequence[str]
-    ) -> tuple[ApplicationRecord, tuple[WorkflowId, ...]]:
-        """The application, and each id once, none of them out of the actor's reach."""
-        record = await self._clerk.find(application)
-        wanted = tuple(WorkflowId(id_) for id_ in dict.fromkeys(ids))
-        if wanted and actor.principal.application_ids is not None:
-            await self._check_reach(record, wanted)
-        return record, wanted
-
-    async def _check_reach(
-        self, application: ApplicationRecord, ids: Sequence[WorkflowId]
+    async def _demand_reach(
+        self, actor: Actor, application: ApplicationRecord, ids: Sequence[WorkflowId]
     ) -> None:
+        within = await self._reach(actor, application, ids)
+        missing = [id_ for id_ in ids if id_ not in within]
+        if missing:
+            raise NotFoundError(KIND, missing[0])
+
+    async def _reach(
+        self, actor: Actor, application: ApplicationRecord, ids: Sequence[WorkflowId]
+    ) -> Collection[WorkflowId]:
+        """Those that exist in the application, or all if the actor may touch others."""
+        if not ids or actor.principal.application_ids is None:
+            return frozenset(ids)
         if len(ids) == 1:
             row = await self._find(application, ids[0])
-            rows = [] if row is None else [row]
+            rows: Sequence[WorkflowRow] = () if row is None else (row,)
         else:
             # Asked about this application, SDKs would leave out exactly the rows that
-            # are looked for.
-            rows = list(
-                await self._executors.read(
-                    application,
-                    SearchWorkflowsRequest(
-                        filter=WorkflowFilter(workflow_ids=tuple(ids)),
-                        application=None,
-                    ),
-                )
+            # name none.
+            rows = await self._executors.read(
+                application,
+                SearchWorkflowsRequest(
+                    filter=WorkflowFilter(workflow_ids=tuple(ids)), application=None
+                ),
             )
-        for row in rows:
-            check_owner(row.application_name, application, KIND, row.workflow_id)
+        return {
+            WorkflowId(row.workflow_id)
+            for row in rows
+            if not is_foreign(row.application_name, application)
+        }
 
     async def _find(
-        self, application: ApplicationRecord, workflow_id: str
+        self, application: ApplicationRecord, workflow_id: WorkflowId
     ) -> WorkflowRow | None:
-        return await self._executors.read(
-            application,
-            GetWorkflowRequest(
-                workflow_id=workflow_id, load_input=False, load_output=False
-            ),
-            about=(KIND, workflow_id),
-        )
+        try:
+            return await self._executors.read(
+                application,
+                GetWorkflowRequest(
+                    workflow_id=workflow_id, load_input=False, load_output=False
+                ),
+                about=(KIND, workflow_id),
+            )
+        except NotFoundError:
+            return None
 
     async def _order(
         self,
@@ -324,24 +338,52 @@ class WorkflowChanges:
         latest_version: bool = False,
     ) -> None:
         """Have an executor do `order`, if there is anything to do, and note it."""
-        record, wanted = await self._prepare(actor, application, ids)
-        if wanted:
+        record = await self._clerk.find(application)
+        wanted = _once(ids)
+        if order.needs_all:
+            await self._demand_reach(actor, record, wanted)
+            sent = wanted
+        else:
+            within = await self._reach(actor, record, wanted)
+            sent = tuple(id_ for id_ in wanted if id_ in within)
+        if sent:
             reply = await self._executors.change(
                 record,
-                make(wanted),
+                make(sent),
                 repeat=repeat,
                 within=self._slow if order.is_bulk else None,
                 latest_version=latest_version,
-                about=_about(wanted),
+                about=_about(sent),
             )
             demand_success(reply)
-        details = order.details
+        await self._note(order, actor, record, wanted, sent)
+
+    async def _note(
+        self,
+        order: _Order,
+        actor: Actor,
+        application: ApplicationRecord,
+        wanted: Sequence[WorkflowId],
+        sent: Sequence[WorkflowId],
+    ) -> None:
+        details = dict(order.details)
         if order.is_bulk:
             operation, target = f"workflow.bulk_{order.verb}", None
-            details = {"workflow_ids": list(wanted), **details}
+            details |= name_workflows(sent)
+            if len(sent) < len(wanted):
+                were_sent = frozenset(sent)
+                unsent = [id_ for id_ in wanted if id_ not in were_sent]
+                details |= name_workflows(unsent, which="unsent_")
         else:
             operation, target = f"workflow.{order.verb}", _target(wanted[0])
-        await self._clerk.note(actor, operation, record, details, target=target)
+        status = AuditStatus.SUCCESS
+        if wanted and not sent:
+            # The caller must not learn whether there is such a workflow elsewhere.
+            status = AuditStatus.FAILURE
+            details["error"] = "not sent: no workflow of this application"
+        await self._clerk.note(
+            actor, operation, application, details, target=target, status=status
+        )
 
 
 def demand_success(reply: Acknowledgement) -> None:
@@ -353,6 +395,10 @@ def demand_success(reply: Acknowledgement) -> None:
     """
     if not reply.success:
         raise DispatchError("the executor did not succeed, and gave no reason")
+
+
+def _once(ids: Sequence[str]) -> tuple[WorkflowId, ...]:
+    return tuple(WorkflowId(id_) for id_ in dict.fromkeys(ids))
 
 
 def _about(ids: Sequence[WorkflowId]) -> tuple[str, str]:

@@ -1,22 +1,49 @@
 """The application that is meant, and the audit entry of what was done to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from relay.audit import AuditWriter
-from relay.errors import PermissionDeniedError, StoreUnavailableError
-from relay.records import ApplicationRecord, AuditTarget, application_target
+from relay.errors import (
+    NotFoundError,
+    PermissionDeniedError,
+    StoreUnavailableError,
+)
+from relay.records import (
+    ApplicationRecord,
+    AuditStatus,
+    AuditTarget,
+    application_target,
+)
 from relay.registry import Actor
-from relay.registry.applications import get_application
+from relay.registry.applications import checked_name, gather_applications
 from relay.store import Store
 
 logger = structlog.get_logger(__name__)
 
-TARGET_LIMIT_CHARS = 512
+TARGET_LIMIT_CHARS: Final = 512
 """Of a target in the audit log; what is longer is cut."""
+
+NAMED_IDS: Final = 100
+"""Of the workflows that an audit entry is about, named in it; the others count."""
+
+
+def name_workflows(ids: Sequence[str], *, which: str = "") -> Mapping[str, object]:
+    """
+    The workflows that an audit entry is about, as details of it.
+
+    A caller may order a megabyte of them, and an entry is a row and a line of the log.
+
+    Args:
+        which: what the names of both details begin with, such as `new_`.
+    """
+    return {
+        f"{which}workflow_ids": [id_[:TARGET_LIMIT_CHARS] for id_ in ids[:NAMED_IDS]],
+        f"{which}workflow_count": len(ids),
+    }
 
 
 class Clerk:
@@ -25,6 +52,7 @@ class Clerk:
     def __init__(self, store: Store, audit: AuditWriter) -> None:
         self._store = store
         self._audit = audit
+        self._applications = gather_applications(store)
 
     async def find(self, application: str) -> ApplicationRecord:
         """
@@ -34,8 +62,11 @@ class Clerk:
             InvalidInputError: no application can have that name.
             NotFoundError: no application has it.
         """
-        async with self._store.read() as work:
-            return await get_application(work, application)
+        name = checked_name(application)
+        record = await self._applications.read(name)
+        if record is None:
+            raise NotFoundError("application", name)
+        return record
 
     async def note(
         self,
@@ -45,6 +76,7 @@ class Clerk:
         details: Mapping[str, object],
         *,
         target: AuditTarget | None = None,
+        status: AuditStatus = AuditStatus.SUCCESS,
     ) -> None:
         """
         Write down what an executor has done for `actor`.
@@ -55,6 +87,8 @@ class Clerk:
         Args:
             details: in snake case, beside the application's name; `None` is left out.
             target: default: the application.
+            status: whether it was done; what was not, and is no error to the caller,
+                is written down here too.
         """
         name = application.ref.name
         facts: Mapping[str, Any] = {
@@ -64,7 +98,7 @@ class Clerk:
         target = target or application_target(name)
         # A caller chooses the ids of workflows, and an index holds them.
         target = replace(target, id=target.id[:TARGET_LIMIT_CHARS])
-        entry = actor.entry(operation, target, facts)
+        entry = actor.entry(operation, target, facts, status=status)
         try:
             async with self._store.write() as work:
                 await self._audit.record(work, entry)

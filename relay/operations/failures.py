@@ -47,7 +47,7 @@ def _taken(*_: str) -> RelayError:
 
 
 def _invalid(reason: str, *_: str) -> RelayError:
-    return InvalidInputError("body", reason)
+    return InvalidInputError("", reason)
 
 
 def _forbidden(*_: str) -> RelayError:

@@ -32,7 +32,7 @@ class Operations:
         clock: Clock,
     ) -> None:
         clerk = Clerk(store, audit)
-        executors = Executors(dispatcher, settings, clock)
+        executors = Executors(dispatcher, settings, clock, store)
         slow = settings.slow_request_timeout
         self.workflows = Workflows(clerk=clerk, executors=executors, slow=slow)
         self.changes = WorkflowChanges(clerk=clerk, executors=executors, slow=slow)

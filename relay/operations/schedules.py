@@ -108,7 +108,7 @@ class Schedules:
             InvalidInputError: the span ends before it begins.
         """
         if start >= end:
-            raise InvalidInputError("body.endTime", "must be after startTime")
+            raise InvalidInputError("endTime", "must be after startTime")
         record = await self._clerk.find(application)
         await self._look_up(record, name)
         workflow_ids = await self._executors.change(

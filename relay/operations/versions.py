@@ -33,10 +33,11 @@ class Versions:
         """
         Make a version the latest: what is enqueued without a version goes to it.
 
-        SDKs claim success for a version that does not exist; it is looked up first.
+        SDKs claim success for a version that does not exist; it is looked up first. So
+        is whose it is: nothing would ever take work for another application's version.
         """
         record = await self._clerk.find(application)
-        known = await self._executors.read(record, ListApplicationVersionsRequest())
+        known = await self._executors.list_own_versions(record)
         if version not in {row.version_name for row in known}:
             raise NotFoundError(KIND, version)
         reply = await self._executors.change(

@@ -14,7 +14,8 @@ type in `messages` and `aggregates` (what Relay asks for itself) and in `workflo
 `workflow_orders`, `queues`, `schedules`, `versions` and `statistics` (what its callers
 ask for); `sdk` and `support` (what each language and version can be trusted with, and
 what it understands); `frames`, `rows` and `sanitising` (how bytes from outside become
-harmless values), `filters` (how what is empty stays out of a frame).
+harmless values), `filters` (how what is empty stays out of a frame), `steps` and
+`long_requests` (how what is long leaves others their turn).
 
 Invariants:
 

@@ -18,6 +18,7 @@ from relay.protocol.rows import (
     read_whole,
     require_label,
 )
+from relay.protocol.steps import LongReply, Steps, build_each
 
 _POLLING_INTERVAL_SECS: Final = 1.0
 """How often every SDK looks at a queue that says nothing else."""
@@ -101,7 +102,7 @@ class _QueueReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class ListQueuesRequest:
+class ListQueuesRequest(LongReply[tuple[QueueRow, ...]]):
     """
     Lists the stored queues of an application, and those that belong to nobody.
 
@@ -115,7 +116,7 @@ class ListQueuesRequest:
     def fields(self) -> Mapping[str, object]:
         return {"body": {"application_name": [self.application]}}
 
-    def decode_reply(self, frame: bytes) -> tuple[QueueRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[QueueRow, ...]]:
         """
         The queues in the executor's order.
 
@@ -125,11 +126,11 @@ class ListQueuesRequest:
         rows = read_frame(frame, _QueuesReply).output
         if rows is None:
             return ()
-        return tuple(_read_queue(row) for row in read_rows(rows, _QUEUE))
+        return (yield from build_each(read_rows(rows, _QUEUE), _read_queue))
 
 
 @dataclass(frozen=True, slots=True)
-class ListQueueLimitsRequest:
+class ListQueueLimitsRequest(LongReply[tuple[QueueLimits, ...]]):
     """The same question, for what bounds each queue, its partitions included."""
 
     application: AppName
@@ -138,7 +139,7 @@ class ListQueueLimitsRequest:
     def fields(self) -> Mapping[str, object]:
         return {"body": {"application_name": [self.application]}}
 
-    def decode_reply(self, frame: bytes) -> tuple[QueueLimits, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[QueueLimits, ...]]:
         """
         The limits in the executor's order.
 
@@ -148,7 +149,7 @@ class ListQueueLimitsRequest:
         rows = read_frame(frame, _QueuesReply).output
         if rows is None:
             return ()
-        return tuple(_read_limits(row) for row in read_rows(rows, _QUEUE))
+        return (yield from build_each(read_rows(rows, _QUEUE), _read_limits))
 
 
 @dataclass(frozen=True, slots=True)

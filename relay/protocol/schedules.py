@@ -21,6 +21,7 @@ from relay.protocol.rows import (
     read_rows,
     require_label,
 )
+from relay.protocol.steps import LongReply, Steps, build_each
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +104,7 @@ def _read_moment(value: object) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListSchedulesRequest:
+class ListSchedulesRequest(LongReply[tuple[ScheduleRow, ...]]):
     """
     Lists the schedules of an application, and those that belong to nobody.
 
@@ -141,7 +142,7 @@ class ListSchedulesRequest:
             }
         }
 
-    def decode_reply(self, frame: bytes) -> tuple[ScheduleRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[ScheduleRow, ...]]:
         """
         The schedules in the executor's order.
 
@@ -152,7 +153,7 @@ class ListSchedulesRequest:
         rows = read_frame(frame, _SchedulesReply).output
         if rows is None:
             return ()
-        return tuple(_read_schedule(row) for row in read_rows(rows, _SCHEDULE))
+        return (yield from build_each(read_rows(rows, _SCHEDULE), _read_schedule))
 
 
 @dataclass(frozen=True, slots=True)

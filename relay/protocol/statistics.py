@@ -5,10 +5,10 @@ Counting and measuring in the application's database: `get_workflow_aggregates`,
 `aggregates` asks the first of them for one fixed purpose, the census of pending work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -26,7 +26,10 @@ from relay.protocol.rows import (
     require_label,
 )
 from relay.protocol.sanitising import clean_text
+from relay.protocol.steps import LongReply, Steps, build_each
 from relay.protocol.workflows import WorkflowFilter
+
+_GroupT = TypeVar("_GroupT", bound=msgspec.Struct)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -114,7 +117,7 @@ _WIRE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowAggregatesRequest:
+class WorkflowAggregatesRequest(LongReply[tuple[AggregateRow, ...]]):
     """
     Counts and measures the workflows that pass a filter, group by group.
 
@@ -163,26 +166,25 @@ class WorkflowAggregatesRequest:
             }
         }
 
-    def decode_reply(self, frame: bytes) -> tuple[AggregateRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[AggregateRow, ...]]:
         """
         One row a group, in no certain order.
 
         Raises:
             FrameError: there is something else than a list, or a row without its group.
         """
-        rows = read_frame(frame, _AggregatesReply).output
-        if rows is None:
-            return ()
-        return tuple(
-            AggregateRow(
-                group=_read_group(row.group),
-                count=read_whole(row.count),
-                min_created_at=read_instant(row.min_created_at),
-                max_queue_wait_ms=read_whole(row.max_queue_wait_ms),
-                max_total_latency_ms=read_whole(row.max_total_latency_ms),
-            )
-            for row in read_rows(rows, _AGGREGATE)
-        )
+        groups = _list_groups(frame, _AGGREGATE)
+        return (yield from build_each(groups, _read_aggregate))
+
+
+def _read_aggregate(wire: _WireAggregate) -> AggregateRow:
+    return AggregateRow(
+        group=_read_group(wire.group),
+        count=read_whole(wire.count),
+        min_created_at=read_instant(wire.min_created_at),
+        max_queue_wait_ms=read_whole(wire.max_queue_wait_ms),
+        max_total_latency_ms=read_whole(wire.max_total_latency_ms),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +267,7 @@ _STEP_AGGREGATE: Final = msgspec.json.Decoder(_WireStepAggregate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepAggregatesRequest:
+class StepAggregatesRequest(LongReply[tuple[StepAggregateRow, ...]]):
     """
     Counts and measures the steps that pass a filter, group by group.
 
@@ -308,24 +310,23 @@ class StepAggregatesRequest:
             }
         }
 
-    def decode_reply(self, frame: bytes) -> tuple[StepAggregateRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[StepAggregateRow, ...]]:
         """
         One row a group, in no certain order.
 
         Raises:
             FrameError: there is something else than a list, or a row without its group.
         """
-        rows = read_frame(frame, _AggregatesReply).output
-        if rows is None:
-            return ()
-        return tuple(
-            StepAggregateRow(
-                group=_read_group(row.group),
-                count=read_whole(row.count),
-                max_duration_ms=read_whole(row.max_duration_ms),
-            )
-            for row in read_rows(rows, _STEP_AGGREGATE)
-        )
+        groups = _list_groups(frame, _STEP_AGGREGATE)
+        return (yield from build_each(groups, _read_step_aggregate))
+
+
+def _read_step_aggregate(wire: _WireStepAggregate) -> StepAggregateRow:
+    return StepAggregateRow(
+        group=_read_group(wire.group),
+        count=read_whole(wire.count),
+        max_duration_ms=read_whole(wire.max_duration_ms),
+    )
 
 
 def _require_group(
@@ -347,6 +348,14 @@ def _write_bucket(message_type: str, bucket: timedelta | None) -> Mapping[str, i
             f"{message_type}.body.time_bucket_size_ms", "must be positive", size_ms
         )
     return {"time_bucket_size_ms": size_ms}
+
+
+def _list_groups(
+    frame: bytes, decoder: msgspec.json.Decoder[_GroupT]
+) -> Iterable[_GroupT]:
+    """The groups of a reply; null is none."""
+    rows = read_frame(frame, _AggregatesReply).output
+    return () if rows is None else read_rows(rows, decoder)
 
 
 def _read_group(group: object) -> Mapping[str, str | None]:
@@ -383,7 +392,7 @@ class _MetricsReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetMetricsRequest:
+class GetMetricsRequest(LongReply[tuple[MetricRow, ...]]):
     """
     Counts workflows and steps between two moments, the later one excluded.
 
@@ -404,7 +413,7 @@ class GetMetricsRequest:
             "application_name": [self.application],
         }
 
-    def decode_reply(self, frame: bytes) -> tuple[MetricRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[MetricRow, ...]]:
         """
         One row a metric, in no certain order; Go sends null for none.
 
@@ -415,7 +424,7 @@ class GetMetricsRequest:
         rows = read_frame(frame, _MetricsReply).metrics
         if rows is None:
             return ()
-        return tuple(_read_metric(row) for row in read_rows(rows, _METRIC))
+        return (yield from build_each(read_rows(rows, _METRIC), _read_metric))
 
 
 def _read_metric(wire: _WireMetric) -> MetricRow:

@@ -112,6 +112,7 @@ _WINDOW_OPTIONS: Final = (
     "dequeued_after",
     "dequeued_before",
 )
+_OWNERS: Final = _since("2.30.0", "4.26", "1.2.0", None)
 _NOT_JAVA: Final = _since(_ALWAYS, _ALWAYS, _ALWAYS, None)
 
 _OPTIONS: Final[Mapping[str, Mapping[str, _Since]]] = {
@@ -134,7 +135,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, _Since]]] = {
         "parent_workflow_id": _NOT_JAVA,
         "was_forked_from": _since(_ALWAYS, _ALWAYS, "0.17.0", None),
         "has_parent": _since("2.18.0", "4.14", "0.17.0", None),
-        "group_by_application_name": _since("2.30.0", "4.26", "1.2.0", None),
+        "group_by_application_name": _OWNERS,
         "time_bucket_size_ms": _since("2.22.0", "4.19", "0.15.0", "1.0.0"),
         # Without the flags there is always the count, and nothing else.
         "select_min_created_at": _WINDOWS,
@@ -167,6 +168,23 @@ def knows_message(sdk: Sdk, message_type: str) -> bool:
     known = _identify(sdk)
     since = _MESSAGES.get(message_type)
     return known is None or since is None or since.is_met(*known)
+
+
+def surely_knows_message(sdk: Sdk, message_type: str) -> bool:
+    """The same; if in doubt, it does not."""
+    known = _identify(sdk)
+    since = _MESSAGES.get(message_type)
+    return known is not None and since is not None and since.is_met(*known)
+
+
+def keeps_apart(sdk: Sdk) -> bool:
+    """
+    Whether an executor of `sdk` tells only of its own application.
+
+    Others tell of every application in their system database. If in doubt, it does.
+    """
+    known = _identify(sdk)
+    return known is None or _OWNERS.is_met(*known)
 
 
 def list_ignored(sdk: Sdk, request: Request[Any]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from relay.protocol.rows import (
     read_rows,
     require_label,
 )
+from relay.protocol.steps import LongReply, Steps, build_each
 
 
 class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +51,7 @@ class _VersionsReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class ListApplicationVersionsRequest:
+class ListApplicationVersionsRequest(LongReply[tuple[VersionRow, ...]]):
     """
     Lists the versions of an application, and those that belong to nobody.
 
@@ -62,7 +63,7 @@ class ListApplicationVersionsRequest:
     def fields(self) -> Mapping[str, object]:
         return {}
 
-    def decode_reply(self, frame: bytes) -> tuple[VersionRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[VersionRow, ...]]:
         """
         The versions, the latest first.
 
@@ -75,9 +76,12 @@ class ListApplicationVersionsRequest:
         rows = read_frame(frame, _VersionsReply).output
         if rows is None:
             return ()
-        versions = [_read_version(row) for row in read_rows(rows, _VERSION)]
-        versions.sort(key=lambda version: version.version_timestamp, reverse=True)
-        return tuple(versions)
+        versions = yield from build_each(read_rows(rows, _VERSION), _read_version)
+        return tuple(
+            sorted(
+                versions, key=lambda version: version.version_timestamp, reverse=True
+            )
+        )
 
 
 def _read_version(wire: _WireVersion) -> VersionRow:

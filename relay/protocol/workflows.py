@@ -13,6 +13,7 @@ from relay.protocol.envelope import JsonObject
 from relay.protocol.filters import drop_blank
 from relay.protocol.frames import read_frame
 from relay.protocol.rows import list_rows
+from relay.protocol.steps import LongReply, Steps, build_each
 from relay.protocol.workflow_rows import (
     EventRow,
     NotificationRow,
@@ -129,7 +130,7 @@ _ALWAYS_LISTS: Final = frozenset({"workflow_ids"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchWorkflowsRequest:
+class SearchWorkflowsRequest(LongReply[tuple[WorkflowRow, ...]]):
     """
     Lists the workflows of an application that a filter matches, by age.
 
@@ -181,7 +182,7 @@ class SearchWorkflowsRequest:
                 body[wire_name] = value
         return {"body": body}
 
-    def decode_reply(self, frame: bytes) -> tuple[WorkflowRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[WorkflowRow, ...]]:
         """
         The workflows in the executor's order, none beyond the limit.
 
@@ -191,7 +192,8 @@ class SearchWorkflowsRequest:
         rows = read_frame(frame, _OutputReply).output
         if rows is None:
             return ()
-        return tuple(map(read_workflow, list_rows(rows)[: self.limit or None]))
+        wanted = list_rows(rows)[: self.limit or None]
+        return (yield from build_each(wanted, read_workflow))
 
 
 def _page(path: str, limit: int | None, offset: int | None) -> dict[str, object]:
@@ -236,7 +238,7 @@ class GetWorkflowRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListStepsRequest:
+class ListStepsRequest(LongReply[tuple[StepRow, ...]]):
     """Lists the steps of a workflow in order; errors are loaded with outputs."""
 
     workflow_id: str
@@ -257,7 +259,7 @@ class ListStepsRequest:
             **_page(self.message_type, self.limit, self.offset),
         }
 
-    def decode_reply(self, frame: bytes) -> tuple[StepRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[StepRow, ...]]:
         """
         The steps; none too if nobody knows the workflow.
 
@@ -267,11 +269,12 @@ class ListStepsRequest:
         rows = read_frame(frame, _OutputReply).output
         if rows is None or rows is msgspec.UNSET:
             return ()
-        return tuple(map(read_step, list_rows(rows)[: self.limit or None]))
+        wanted = list_rows(rows)[: self.limit or None]
+        return (yield from build_each(wanted, read_step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetWorkflowEventsRequest:
+class GetWorkflowEventsRequest(LongReply[tuple[EventRow, ...]]):
     """Asks for the current events of a workflow."""
 
     workflow_id: str
@@ -284,7 +287,7 @@ class GetWorkflowEventsRequest:
     def fields(self) -> Mapping[str, object]:
         return {"workflow_id": self.workflow_id}
 
-    def decode_reply(self, frame: bytes) -> tuple[EventRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[EventRow, ...]]:
         """
         The events in the executor's order.
 
@@ -292,11 +295,13 @@ class GetWorkflowEventsRequest:
             FrameError: there is no list, or a row has no key.
         """
         rows = read_frame(frame, _EventsReply).events
-        return () if rows is None else tuple(map(read_event, list_rows(rows)))
+        if rows is None:
+            return ()
+        return (yield from build_each(list_rows(rows), read_event))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetWorkflowNotificationsRequest:
+class GetWorkflowNotificationsRequest(LongReply[tuple[NotificationRow, ...]]):
     """Asks for the messages that were sent to a workflow."""
 
     workflow_id: str
@@ -309,7 +314,7 @@ class GetWorkflowNotificationsRequest:
     def fields(self) -> Mapping[str, object]:
         return {"workflow_id": self.workflow_id}
 
-    def decode_reply(self, frame: bytes) -> tuple[NotificationRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[NotificationRow, ...]]:
         """
         The messages in the order in which they arrived.
 
@@ -317,11 +322,13 @@ class GetWorkflowNotificationsRequest:
             FrameError: there is no list.
         """
         rows = read_frame(frame, _NotificationsReply).notifications
-        return () if rows is None else tuple(map(read_notification, list_rows(rows)))
+        if rows is None:
+            return ()
+        return (yield from build_each(list_rows(rows), read_notification))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetWorkflowStreamsRequest:
+class GetWorkflowStreamsRequest(LongReply[tuple[StreamRow, ...]]):
     """Asks for the streams of a workflow and all that is in them."""
 
     workflow_id: str
@@ -334,7 +341,7 @@ class GetWorkflowStreamsRequest:
     def fields(self) -> Mapping[str, object]:
         return {"workflow_id": self.workflow_id}
 
-    def decode_reply(self, frame: bytes) -> tuple[StreamRow, ...]:
+    def decode_in_steps(self, frame: bytes) -> Steps[tuple[StreamRow, ...]]:
         """
         The streams in the executor's order.
 
@@ -342,4 +349,6 @@ class GetWorkflowStreamsRequest:
             FrameError: there is no list, or a row has no key or no list of values.
         """
         rows = read_frame(frame, _StreamsReply).streams
-        return () if rows is None else tuple(map(read_stream, list_rows(rows)))
+        if rows is None:
+            return ()
+        return (yield from build_each(list_rows(rows), read_stream))

@@ -28,6 +28,7 @@ from relay.ids import (
     InstanceId,
 )
 from relay.liveness.states import ExecutorStatus
+from relay.migration import Migrations
 from relay.records import AuditRecord, ExecutorRecord, MetricRecord, MetricType
 from relay.recovery import Ledger
 from relay.registry import (
@@ -75,6 +76,7 @@ class House:
     executors: PaperExecutors = field(default_factory=PaperExecutors)
     peers: PaperPeers = field(default_factory=PaperPeers)
     monitor: PaperMonitor = field(default_factory=PaperMonitor)
+    migrations: Migrations = field(init=False)
     client: httpx.AsyncClient = field(init=False)
     serve: Callable[..., Awaitable[None]] = field(init=False)
     """The surface itself, for a test that is the HTTP server."""
@@ -185,6 +187,13 @@ async def open_house(
         database = Database.open(f"sqlite+aiosqlite:///{path}")
         stack.push_async_callback(database.close)
         house = await _furnish(settings, database)
+        house.migrations = Migrations(
+            store=house.store,
+            audit=house.audit_writer,
+            executors=house.executors,
+            peers=house.peers,
+            clock=SystemClock(),
+        )
         app = create_app(settings)
         server = SimpleNamespace(
             settings=settings,
@@ -199,6 +208,7 @@ async def open_house(
                 settings=settings,
                 clock=SystemClock(),
             ),
+            migrations=house.migrations,
             registry=house.registry,
             ledger=house.ledger,
             census_reports=CensusReports(house.store),

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from relay.audit import AuditWriter
+from relay.dispatch import Repeat
 from relay.errors import ExecutorFailedError, NoExecutorError
 from relay.ids import ExecutorId, RequestId
 from relay.operations.asking import Executors
@@ -19,6 +21,7 @@ from relay.operations.schedules import Schedules
 from relay.operations.versions import Versions
 from relay.operations.workflows import Workflows
 from relay.protocol.envelope import Request, encode
+from relay.protocol.versions import ListApplicationVersionsRequest, VersionRow
 from relay.records import ApplicationRecord
 from relay.store import Store
 from relay.testing.answers import Failure
@@ -32,19 +35,30 @@ INFO = {"executor_id": "e1", "application_version": "v1"}
 SLOW = timedelta(seconds=300)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How one thing was to be asked; a read has no `repeat`."""
+
+    message_type: str
+    repeat: Repeat | None
+    within: timedelta | None
+    latest_version: bool = False
+
+
 class PaperExecutors(Executors):
     """
     One executor of every application, which answers at once.
 
-    `requests` holds what it was asked, as sent. `replies` replaces its answers by
-    message type. With `error` it is not asked but fails so; with `pause`, nothing is
-    answered before that is set.
+    `requests` holds what it was asked, as sent, and `terms` how. `replies` replaces its
+    answers by message type. With `error` it is not asked but fails so; with `pause`,
+    nothing is answered before that is set.
     """
 
     def __init__(self) -> None:
         self.work = FakeWork()
         self.application = FakeApplication()
         self.requests: list[dict[str, Any]] = []
+        self.terms: list[Terms] = []
         self.replies: dict[str, dict[str, Any]] = {}
         self.error: Exception | None = None
         self.pause: asyncio.Event | None = None
@@ -71,19 +85,37 @@ class PaperExecutors(Executors):
         within: timedelta | None = None,
     ) -> ReplyT:
         """The answer, read as from a socket."""
-        del application, within
+        del application
+        terms = Terms(message_type=request.message_type, repeat=None, within=within)
+        self.terms.append(terms)
         return await self._answer(request, about or ("", ""))
+
+    async def list_own_versions(
+        self, application: ApplicationRecord
+    ) -> Sequence[VersionRow]:
+        """All that are listed: it keeps applications apart."""
+        return await self.read(application, ListApplicationVersionsRequest())
 
     async def change(
         self,
         application: ApplicationRecord,
         request: Request[ReplyT],
         *,
+        repeat: Repeat,
         about: tuple[str, str] | None = None,
-        **_: Any,
+        within: timedelta | None = None,
+        latest_version: bool = False,
     ) -> ReplyT:
         """The same."""
         del application
+        self.terms.append(
+            Terms(
+                message_type=request.message_type,
+                repeat=repeat,
+                within=within,
+                latest_version=latest_version,
+            )
+        )
         return await self._answer(request, about or ("", ""))
 
     async def _answer(self, request: Request[ReplyT], about: tuple[str, str]) -> ReplyT:

@@ -42,6 +42,14 @@ CALLS: list[tuple[str, str, Any, str, int]] = [
     ("POST", f"{OWN}/recoveries/none/retry", None, "application.write", 404),
     (
         "POST",
+        f"{OWN}/recoveries/none/migrate",
+        {"appVersion": "v2"},
+        "application.write",
+        404,
+    ),
+    ("GET", f"{OWN}/recoveries/none/migration", None, "application.read", 404),
+    (
+        "POST",
         f"{OWN}/recoveries/none/abandon",
         {"reason": "obsolete"},
         "application.write",

@@ -1,7 +1,7 @@
 """Long answers are written in portions, and are what the short way would have made."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from relay_api.answers import (
     Properties,
     answer_list,
     answer_object,
+    answer_pages,
     dump,
 )
 from relay_api.routes.workflows import Event, StreamEntry
@@ -70,7 +71,34 @@ async def test_list_is_one_array(count: int) -> None:
     assert json.loads(body) == rows
     assert headers[b"content-type"] == b"application/json"
     assert headers[b"content-length"] == str(len(body)).encode()
-    assert clock.count == pytest.approx(count / PORTION_ROWS, abs=1)
+    assert clock.count == count // PORTION_ROWS
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [1], [PORTION_ROWS], [500, 500, 1], [3 * PORTION_ROWS + 1, 1]]
+)
+async def test_pages_are_one_array(sizes: Sequence[int]) -> None:
+    """Each is written in portions of its own, before the next one is asked for."""
+    clock = Breaths()
+    breaths: list[int] = []
+
+    async def list_pages() -> AsyncIterator[Sequence[Properties]]:
+        for size in sizes:
+            breaths.append(clock.count)
+            yield [{"key": f"k{number}"} for number in range(size)]
+
+    response = await answer_pages(clock, list_pages(), lambda row: row)
+
+    headers, pieces = await read(response)
+    body = b"".join(pieces)
+    assert json.loads(body) == [
+        {"key": f"k{number}"} for size in sizes for number in range(size)
+    ]
+    assert headers[b"content-length"] == str(len(body)).encode()
+    assert [*breaths, clock.count] == [
+        sum(size // PORTION_ROWS for size in sizes[:number])
+        for number in range(len(sizes) + 1)
+    ]
 
 
 async def test_large_rows_make_small_portions() -> None:

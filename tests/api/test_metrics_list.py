@@ -1,11 +1,14 @@
 """What was collected of an application, over HTTP."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from relay.collection import reports
+from relay.collection.reports import PAGE_ROWS
 from relay.records import MetricType
 from tests.api.house import LONG_AGO, House, problem
 
@@ -65,6 +68,53 @@ async def test_other_applications_are_not_told_of(house: House) -> None:
     await house.add_metric(await house.register("blog"))
 
     assert await read(house) == []
+
+
+async def test_a_window_with_too_many_counts_is_to_be_narrowed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller reads how many there are and how many an answer holds."""
+    monkeypatch.setattr(reports, "MOST_LISTED", 2)
+    monkeypatch.setattr(reports, "MOST_COUNTED", 4)
+    shop = await house.register("shop")
+    told = []
+    for number in range(5):
+        begin = LONG_AGO + timedelta(minutes=5 * number)
+        await house.add_metric(shop, time_bucket=begin)
+        answer = await house.client.get(PATH, params=DAY)
+        if number < 2:
+            assert len(answer.json()) == number + 1
+        else:
+            [flaw] = problem(answer, 422)["errors"]
+            assert flaw["location"] == "query.startTime"
+            told.append(flaw["message"])
+
+    words = "narrow the window: it holds {} counts, and an answer 2 at most"
+    assert told == [
+        words.format(3),
+        words.format("at least 4"),
+        words.format("at least 4"),
+    ]
+
+
+async def test_many_counts_are_one_answer_in_pages(house: House) -> None:
+    """Each once, however many pages they are read in."""
+    shop = await house.register("shop")
+    row = await house.add_metric(shop)
+    names = [f"n{number:04}" for number in range(2 * PAGE_ROWS)]
+    end = row.time_bucket + row.granularity
+    async with house.store.write() as work:
+        assert await work.metrics.close_window(
+            shop.id,
+            end,
+            end + row.granularity,
+            [replace(row, time_bucket=end, metric_name=name) for name in names],
+            expected_end=end,
+        )
+
+    rows = await read(house)
+
+    assert [row["metricName"] for row in rows] == ["checkout", *names]
 
 
 async def test_reading_ends_with_the_client(house: House) -> None:

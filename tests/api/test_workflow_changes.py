@@ -102,6 +102,7 @@ async def test_many_workflows_are_changed_at_once(
     ]
     details = (await shop.audit())[0].entry.details
     assert details["workflow_ids"] == ids
+    assert details["workflow_count"] == 2
     assert details["application_name"] == "shop"
 
 
@@ -285,6 +286,40 @@ async def test_import_may_be_as_large_as_a_message(
     problem(other, 413)
 
 
+async def test_import_beside_something_deep_is_refused(
+    migrated_file: Path, tmp_path: Path
+) -> None:
+    """As a body that is no JSON, like a short one that is as deep."""
+    text = "A" * (2 * 1024 * 1024)
+    async with open_house(migrated_file, tmp_path) as house:
+        await house.register("shop")
+        await house.registry.applications.change(
+            SHELL_ACTOR, "shop", ApplicationChange(imports_allowed=True)
+        )
+
+        answers = [
+            await house.client.post(
+                f"{WORKFLOWS}/import",
+                content=f'{{"serializedWorkflow": "{long}", "deep": {"[" * 100_000}',
+                headers={"Content-Type": "application/json"},
+            )
+            for long in (text, "")
+        ]
+
+    for answer in answers:
+        assert problem(answer, 400)["detail"] == "the body is not JSON"
+
+
+async def test_id_that_is_very_long_is_the_one_that_is_meant(shop: House) -> None:
+    """Wherever it stands, and however little sense it makes."""
+    longest = "x" * (512 * 1024)
+
+    await shop.client.post(f"{WORKFLOWS}/bulk-cancel", json={"workflowIds": [longest]})
+
+    [received] = shop.executors.received("cancel")
+    assert received["workflow_id"] == longest
+
+
 @pytest.mark.parametrize("workflow_id", ["a/b", "é" * 512, "x" * 512, "import", "%2F"])
 async def test_change_of_an_odd_id_is_audited_under_it(
     shop: House, workflow_id: str
@@ -377,32 +412,24 @@ async def test_change_goes_on_when_its_client_goes(shop: House) -> None:
     ]
 
 
-@pytest.mark.parametrize("ids", [["theirs"], ["ours", "theirs"]])
-@pytest.mark.parametrize(
-    ("path", "options"),
-    [
-        ("bulk-cancel", {}),
-        ("bulk-resume", {}),
-        ("bulk-delete", {}),
-        ("bulk-fork-from-failure", {"fromLastStep": True}),
-    ],
-)
-async def test_limited_key_changes_nothing_of_another_application(
-    keyed: House, path: str, options: dict[str, Any], ids: list[str]
-) -> None:
-    """Executors would: they look for ids in the whole database that several share."""
-    await keyed.register("shop")
-    keyed.executors.work.add("e1", "v1", "ours", "theirs")
-    keyed.executors.work.assign("shop", "ours")
-    keyed.executors.work.assign("bank", "theirs")
-    headers = await keyed.mint("limited", ["application.write"], ["shop"])
-    body = {"workflowIds": ids, **options}
+async def test_failed_bulk_is_audited_with_its_workflows(shop: House) -> None:
+    """A hundred of them by name; none where the body could not be read."""
+    shop.executors.error = ExecutorBusyError(ExecutorId("e1"), 1000)
+    ids = [f"w{number}" for number in range(250)]
 
-    refused = await keyed.client.post(f"{WORKFLOWS}/{path}", json=body, headers=headers)
+    failed = await shop.client.post(
+        f"{WORKFLOWS}/bulk-cancel", json={"workflowIds": ids}
+    )
+    refused = await shop.client.post(
+        f"{WORKFLOWS}/bulk-cancel", json={"workflowIds": [1]}
+    )
 
-    assert "theirs" in problem(refused, 404)["detail"]
-    asked = {request["type"] for request in keyed.executors.requests}
-    assert asked <= {"get_workflow", "list_workflows"}
+    problem(failed, 503)
+    problem(refused, 422)
+    unread, read = [record.entry.details for record in await shop.audit()][:2]
+    assert read["workflow_ids"] == ids[:100]
+    assert read["workflow_count"] == 250
+    assert "workflow_ids" not in unread
 
 
 async def test_change_from_another_origin_is_refused(shop: House) -> None:

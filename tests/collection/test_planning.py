@@ -1,5 +1,6 @@
 """Which window is asked for next, case by case, and what is kept of an answer."""
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,6 +14,8 @@ from relay.collection.planning import (
     MOST_ROWS,
     SETTLING,
     Window,
+    find_end,
+    is_set_back,
     next_pause,
     plan_window,
     tally,
@@ -36,9 +39,14 @@ def plan(
     first_contact: datetime | None = None,
     *,
     period: timedelta = PERIOD,
+    kept: Window | None = None,
 ) -> Window | None:
     return plan_window(
-        now=now, period=period, last_end=last_end, first_contact=first_contact
+        now=now,
+        period=period,
+        last_end=last_end,
+        first_contact=first_contact,
+        kept=kept,
     )
 
 
@@ -136,6 +144,40 @@ def test_a_clock_set_back_a_lot_begins_anew() -> None:
     assert window == Window(at("12:05:00"), at("12:10:00"))
 
 
+def test_a_clock_set_back_goes_on_where_the_last_window_that_stays_ended() -> None:
+    """What was created since then is counted, whatever the clock said meanwhile."""
+    kept = Window(at("11:55:00"), at("12:00:00"))
+
+    window = plan(at("14:00:05"), last_end=at("20:00:00"), kept=kept)
+
+    assert window == Window(at("12:00:00"), at("14:00:00"))
+
+
+def test_a_window_into_which_the_clock_is_set_back_is_counted_anew() -> None:
+    """It was the jump forward: else two windows would hold the same hour."""
+    jump = Window(at("12:00:00"), at("18:00:00"))
+
+    window = plan(at("13:10:05"), last_end=at("18:30:00"), kept=jump)
+
+    assert window == Window(at("12:00:00"), at("13:10:00"))
+
+
+def test_a_clock_set_back_fills_a_day_at_most() -> None:
+    """As every other gap."""
+    kept = Window(at("11:55:00", day=2), at("12:00:00", day=2))
+
+    window = plan(at("12:00:05", day=9), last_end=at("12:00:00", day=30), kept=kept)
+
+    assert window == Window(at("12:00:00", day=8), at("12:00:00", day=9))
+
+
+def test_a_clock_that_was_set_back_by_more_than_a_period_is_noticed() -> None:
+    """By the end of the last window, which then lies ahead."""
+    assert not is_set_back(at("12:05:00"), PERIOD, None)
+    assert not is_set_back(at("12:05:00"), PERIOD, at("12:10:00"))
+    assert is_set_back(at("12:05:00"), PERIOD, at("12:10:00.000001"))
+
+
 def test_a_first_contact_in_the_future_begins_now() -> None:
     """It was written down before the clock was set right."""
     window = plan(at("12:10:05"), first_contact=at("12:10:00", day=30))
@@ -173,6 +215,61 @@ def test_windows_follow_each_other_without_gap_or_overlap(
         assert span % timedelta(seconds=1) == timedelta(0)
         assert window.end <= now - SETTLING
         last_end = window.end
+
+
+jumps = st.timedeltas(timedelta(days=-5), timedelta(days=5))
+
+
+def play(
+    period: timedelta, turns: Iterable[tuple[timedelta, bool]]
+) -> Iterator[tuple[Window, Window | None]]:
+    """
+    Each window and the one with counts that lies before it, as a clock turns.
+
+    Args:
+        turns: how far the clock moves, and whether what is then asked has counts: only
+            windows with counts leave rows that can be found again.
+    """
+    now = first_contact = at("12:34:56.789", day=15)
+    last_end: datetime | None = None
+    rows: list[Window] = []
+    for turn, has_counts in turns:
+        now += turn
+        kept = None
+        if is_set_back(now, period, last_end):
+            before = find_end(now, period)
+            kept = next((row for row in rows[::-1] if row.start < before), None)
+        window = plan(now, last_end, first_contact, period=period, kept=kept)
+        if window is None:
+            continue
+        # What the store does with those that begin later.
+        rows = [row for row in rows if row.start < window.start]
+        yield window, rows[-1] if rows else None
+        last_end = window.end
+        if has_counts:
+            rows.append(window)
+
+
+@given(period=seconds, turns=st.lists(st.tuples(spans | jumps, st.booleans())))
+def test_windows_never_overlap_however_the_clock_jumps(
+    period: timedelta, turns: list[tuple[timedelta, bool]]
+) -> None:
+    """Nothing is counted twice."""
+    for window, before in play(period, turns):
+        assert window.start < window.end
+        assert before is None or before.end <= window.start
+
+
+@given(period=seconds, turns=st.lists(spans | jumps))
+def test_windows_leave_no_gap_of_less_than_a_day_however_the_clock_jumps(
+    period: timedelta, turns: list[timedelta]
+) -> None:
+    """Only what lay more than a day back when it was asked for is missing."""
+    torn: set[datetime] = set()
+    for window, before in play(period, [(turn, True) for turn in turns]):
+        if before is None or window.start == window.end - LONGEST_WINDOW:
+            torn.add(window.start)
+        assert window.start in torn or (before and window.start == before.end)
 
 
 @given(period=seconds, offset=st.timedeltas(timedelta(0), timedelta(days=2)))

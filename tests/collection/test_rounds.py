@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from relay.errors import ExecutorFailedError, UnknownMessageError
+from relay.errors import DispatchError, ExecutorFailedError, UnknownMessageError
 from relay.ids import ApplicationId, ApplicationRef, AppName, ExecutorId
 from relay.protocol.statistics import GetMetricsRequest
 from relay.records import MetricType
@@ -228,11 +228,42 @@ async def test_an_application_that_cannot_count_is_told_of_once(room: Room) -> N
             await room.collect()
 
     assert sorted(list_complaints(logs)) == [
-        "executor e1 failed: its SDK cannot count",
+        "executor e1 failed: the connected SDK (python 2.5.0) does not know"
+        " 'get_metrics'; a newer one may",
         "executor e2 failed: Unknown message type",
     ]
     assert await room.list_rows() == []
     assert await room.list_rows(BLOG) == []
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            ExecutorFailedError(ExecutorId("e1"), "invalid input: 'secret'"),
+            "executor e1 failed: withheld, because the application is in private mode",
+        ),
+        (
+            UnknownMessageError(ExecutorId("e1"), "Unknown message type"),
+            "executor e1 failed: Unknown message type",
+        ),
+    ],
+)
+async def test_a_failure_of_a_private_application_is_told_without_its_words(
+    room: Room, error: DispatchError, told: str
+) -> None:
+    """They may hold a payload."""
+    peer = await room.connect("e1")
+    await room.keep_private()
+    peer.on(GetMetricsRequest, failing(error))
+
+    with capture_logs() as logs:
+        await room.clock.advance(PERIOD + 5 * SECOND)
+        await room.collect()
+
+    assert list_complaints(logs) == [told]
+    assert "secret" not in str(logs)
 
 
 @on_sqlite
@@ -274,9 +305,7 @@ async def test_recoveries_are_counted_by_relay_itself(room: Room) -> None:
 async def test_private_applications_are_counted_too(room: Room) -> None:
     """Names and numbers only."""
     peer = await room.connect("e1")
-    async with room.stage.store.write() as work:
-        [record] = await work.applications.list_all()
-        assert await work.applications.update(replace(record, private_mode=True))
+    await room.keep_private()
     room.create("checkout")
 
     await room.clock.advance(PERIOD + 5 * SECOND)
@@ -382,6 +411,28 @@ async def test_windows_of_a_clock_that_was_set_back_are_counted_anew(
         (1, PERIOD),
         (1, PERIOD),
     ]
+
+
+async def test_windows_around_two_jumps_of_the_clock_do_not_overlap(room: Room) -> None:
+    """Six hours ahead and back: all of it is counted once, on both engines."""
+    await room.connect("e1")
+    room.create("before")
+    await room.clock.advance(PERIOD + 5 * SECOND)
+    await room.collect()
+    room.clock.jump(timedelta(hours=6))
+    room.create("ahead")
+    await room.clock.advance(PERIOD)
+    await room.collect()
+    room.clock.jump(-timedelta(hours=6))
+    room.create("after")
+
+    await room.clock.advance(PERIOD)
+    await room.collect()
+
+    assert [
+        (row.metric_name, row.time_bucket - START, row.granularity)
+        for row in await room.list_rows()
+    ] == [("before", timedelta(0), PERIOD), ("after", PERIOD, 2 * PERIOD)]
 
 
 @on_sqlite

@@ -61,6 +61,11 @@ class MemoryExecutors(Executors):
             raise failure
         return cast(ReplyT, self._answer(request))
 
+    async def list_own_versions(
+        self, application: ApplicationRecord
+    ) -> Sequence[VersionRow]:
+        return await self.read(application, ListApplicationVersionsRequest())
+
     def of(self, message_type: str) -> Sequence[Any]:
         """What was asked with one message."""
         return [each for each in self.asked if each.message_type == message_type]

@@ -58,5 +58,8 @@ class PaperPeers:
     def find(self, ref: ExecutorRef) -> PaperPeer | None:
         return next((peer for peer in self.peers if peer.ref == ref), None)
 
+    def is_online(self, ref: ExecutorRef) -> bool:
+        return self.find(ref) is not None
+
     def is_colliding(self, ref: ExecutorRef) -> bool:
         return ref in self.colliding

@@ -3,24 +3,32 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from relay.db import Database
+from relay.diagnosis import Diagnosis
 from relay.diagnosis.drain import VersionWork
 from relay.errors import NoExecutorError
-from relay.ids import AppName, ExecutorId
+from relay.ids import AppName, AppVersion, ExecutorId
 from relay.liveness.states import ExecutorStatus
+from relay.protocol.sdk import Sdk
+from relay.protocol.statistics import WorkflowAggregatesRequest
 from relay.records import DisputeRecord, DisputeSide
 from tests.diagnosis.cases import enqueued, pending
 from tests.diagnosis.office import Office
 from tests.diagnosis.peers import NOW
+from tests.operations.crew import DONE, Crew
 from tests.recovery.records import (
     NOW as SEEN_AT,
 )
 from tests.recovery.records import (
     SHOP,
+    V1,
     V2,
     dead_ref,
     make_executor,
     make_recovery,
+    make_settings,
 )
+from tests.recovery.stage import replying
 
 HEALTHY = ExecutorStatus.HEALTHY
 
@@ -81,6 +89,33 @@ async def test_an_open_recovery_keeps_a_version(office: Office) -> None:
     old = drain.versions[0]
     assert (old.version, old.is_safe) == ("v1", False)
     assert "A recovery" in old.reason
+
+
+async def test_versions_of_other_applications_in_the_database_are_not_listed(
+    office: Office, database: Database
+) -> None:
+    """An SDK that names no owners tells of them, and the latest may be one of them."""
+    crew = Crew(database)
+    java = Sdk("java", "1.2.0")
+    peer = crew.connect("e1", replying(DONE), version=V2, sdk=java)
+    peer.on(WorkflowAggregatesRequest, replying(()))
+    crew.know_versions(AppVersion("theirs"), V2, V1)
+    await office.add(make_executor(dead_ref("gone"), app_version=V1))
+    diagnosis = Diagnosis(
+        store=office.store,
+        executors=crew.executors,
+        peers=office.peers,
+        settings=make_settings(),
+        clock=crew.clock,
+    )
+
+    drain = await diagnosis.drain("shop")
+
+    assert drain.latest == V2
+    assert [(each.version, each.is_safe) for each in drain.versions] == [
+        (V1, True),
+        (V2, False),
+    ]
 
 
 async def test_executors_that_read_different_databases_keep_every_version(

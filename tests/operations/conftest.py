@@ -3,6 +3,7 @@
 import pytest
 
 from relay.db import Database
+from tests.operations.crew import Crew
 from tests.operations.desk import Desk
 
 
@@ -12,3 +13,9 @@ async def desk(database: Database) -> Desk:
     desk = Desk(database)
     await desk.open()
     return desk
+
+
+@pytest.fixture
+def crew(database: Database) -> Crew:
+    """The application `shop`, and nobody connected."""
+    return Crew(database)

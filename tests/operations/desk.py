@@ -20,6 +20,7 @@ from relay.operations.workflows import Workflows
 from relay.protocol import Request
 from relay.protocol.queues import QueueRow
 from relay.protocol.schedules import ScheduleRow
+from relay.protocol.versions import ListApplicationVersionsRequest, VersionRow
 from relay.protocol.workflows import StepRow, WorkflowRow
 from relay.records import ApplicationRecord, AuditRecord
 from relay.registry import LOCAL_ORGANIZATION, Actor
@@ -79,6 +80,11 @@ class ScriptedExecutors(Executors):
         **options: Any,
     ) -> ReplyT:
         return self._answer("change", request, {"repeat": repeat, **options})
+
+    async def list_own_versions(
+        self, application: ApplicationRecord
+    ) -> Sequence[VersionRow]:
+        return await self.read(application, ListApplicationVersionsRequest())
 
     def of(self, message_type: str) -> Sequence[Asked]:
         """What was asked with one message."""

@@ -10,7 +10,6 @@ from relay.errors import (
     ConflictError,
     DispatchError,
     InvalidInputError,
-    NotFoundError,
     PermissionDeniedError,
     StoreUnavailableError,
 )
@@ -19,7 +18,7 @@ from relay.protocol.workflow_orders import FromLastFailure
 from relay.protocol.workflows import WorkflowRow
 from relay.records import AuditStatus, AuditTarget
 from relay.store import Store
-from tests.operations.desk import ANN, LIMITED, SLOW, Desk, workflow
+from tests.operations.desk import ANN, SLOW, Desk, workflow
 
 YES, NO = Acknowledgement(success=True), Acknowledgement(success=False)
 
@@ -79,9 +78,34 @@ async def test_cancelling_many_is_one_order_with_each_id_once(desk: Desk) -> Non
         {
             "application_name": "shop",
             "workflow_ids": ["a", "b"],
+            "workflow_count": 2,
             "cancel_children": False,
         },
     )
+
+
+async def test_an_entry_names_a_hundred_of_the_workflows_and_counts_the_others(
+    desk: Desk,
+) -> None:
+    """A caller may name a megabyte of them, and an entry is a line of the log."""
+    ids = [f"{number:04}{'x' * 600}" for number in range(1000)]
+    desk.executors.answers |= {"delete": YES, "fork_from_failure": ids}
+
+    with capture_logs() as logs:
+        await desk.changes.delete(ANN, "shop", ids, with_children=False, is_bulk=True)
+        await desk.changes.fork_from_failure(ANN, "shop", ids, mode=FromLastFailure())
+
+    named = [id_[:512] for id_ in ids[:100]]
+    forking, deleting = [record.entry.details for record in await desk.audit()]
+    for details in (deleting, forking):
+        assert (details["workflow_ids"], details["workflow_count"]) == (named, 1000)
+    assert forking["new_workflow_ids"] == named
+    assert forking["new_workflow_count"] == 1000
+    assert [len(asked.request.workflow_ids) for asked in desk.executors.asked] == [
+        1000,
+        1000,
+    ]
+    assert max(len(str(entry)) for entry in logs) < 120_000
 
 
 async def test_an_empty_bulk_asks_nobody(desk: Desk) -> None:
@@ -93,6 +117,7 @@ async def test_an_empty_bulk_asks_nobody(desk: Desk) -> None:
     assert details == {
         "application_name": "shop",
         "workflow_ids": [],
+        "workflow_count": 0,
         "delete_children": False,
     }
 
@@ -206,7 +231,9 @@ async def test_bulk_forks_are_in_the_order_of_their_ids(desk: Desk) -> None:
     assert details == {
         "application_name": "shop",
         "workflow_ids": ["a", "b", "a"],
+        "workflow_count": 3,
         "new_workflow_ids": ["x", "y", "z"],
+        "new_workflow_count": 3,
     }
 
 
@@ -233,47 +260,6 @@ async def test_private_applications_take_no_imports(desk: Desk) -> None:
 
     with pytest.raises(PermissionDeniedError, match="private mode"):
         await desk.changes.import_one(ANN, "shop", "text")
-
-
-async def test_a_limited_key_reaches_no_workflow_of_another_application(
-    desk: Desk,
-) -> None:
-    """Whoever may touch every application is spared the question."""
-    theirs = workflow("w1", application_name="bank")
-    desk.executors.answers |= {"get_workflow": theirs, "cancel": YES}
-
-    with pytest.raises(NotFoundError, match="workflow 'w1'"):
-        await desk.changes.cancel(LIMITED, "shop", ["w1"], with_children=False)
-    assert [asked.how for asked in desk.executors.asked] == ["read"]
-    await desk.changes.cancel(ANN, "shop", ["w1"], with_children=False)
-
-    assert [asked.how for asked in desk.executors.asked] == ["read", "change"]
-
-
-async def test_a_limited_key_may_cancel_what_nobody_knows(desk: Desk) -> None:
-    """It is no error at the executor either."""
-    desk.executors.answers |= {"get_workflow": None, "cancel": YES}
-
-    await desk.changes.cancel(LIMITED, "shop", ["w1"], with_children=False)
-
-    assert [asked.how for asked in desk.executors.asked] == ["read", "change"]
-
-
-async def test_a_limited_keys_bulk_is_looked_up_at_once(desk: Desk) -> None:
-    desk.executors.answers["list_workflows"] = (
-        workflow("a"),
-        workflow("b", application_name="bank"),
-    )
-
-    with pytest.raises(NotFoundError, match="workflow 'b'"):
-        await desk.changes.delete(
-            LIMITED, "shop", ["a", "b"], with_children=False, is_bulk=True
-        )
-    [asked] = desk.executors.asked
-    assert asked.request.filter.workflow_ids == ("a", "b")
-    # Asked about its own application, an executor would leave the other's row out.
-    assert "application_name" not in asked.request.fields()["body"]
-    assert (asked.request.load_input, asked.request.load_output) == (False, False)
 
 
 async def test_a_success_that_cannot_be_audited_is_still_one(

@@ -230,7 +230,7 @@ def test_what_the_sdk_will_not_read_is_invalid_input(message: str, reason: str) 
     error = means(message)
 
     assert isinstance(error, InvalidInputError)
-    assert (error.location, error.message) == ("body", reason)
+    assert (error.location, error.message) == ("", reason)
 
 
 def test_what_metadata_only_mode_refuses_is_forbidden() -> None:

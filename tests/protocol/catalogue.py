@@ -115,6 +115,13 @@ CATALOGUE: Mapping[str, Mapping[str, Key]] = {
         "body.queue_name": NAME,
         "body.queue_partition_key": NAME,
     },
+    "rewind_workflow": {
+        "body.workflow_id": _must(TEXT),
+        "body.start_step": _must(WHOLE),
+        "body.application_version": NAME,
+        "body.queue_name": NAME,
+        "body.queue_partition_key": NAME,
+    },
     "fork_from_failure": {
         "body.workflow_ids": _must(NAMES),
         "body.from_last_failure": FLAG,
@@ -221,6 +228,7 @@ CATALOGUE: Mapping[str, Mapping[str, Key]] = {
 BODIES = frozenset(
     {"list_queues", "list_schedules", "list_workflows", "retention", "fork_workflow"}
     | {"fork_from_failure", "get_workflow_aggregates", "get_step_aggregates"}
+    | {"rewind_workflow"}
 )
 """Messages with a body: without one TypeScript applications end."""
 

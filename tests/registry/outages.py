@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from relay.db import Database
 from relay.errors import StoreUnavailableError
+from relay.hub.handshake import Admission, Refusal
+from relay.registry import AuditQuery, Registry
 from relay.store import Store, UnitOfWork
 
 
@@ -59,3 +61,14 @@ class FragileStore(Store):
             raise StoreUnavailableError("secret-host refused")
         if self._silence is not None:
             await self._silence.wait()
+
+
+def admitted(answer: Admission | Refusal) -> Admission:
+    """`answer`, which must be an admission."""
+    assert isinstance(answer, Admission)
+    return answer
+
+
+async def operations(registry: Registry, operation: str) -> int:
+    """How many audit entries tell of that operation."""
+    return len(await registry.list_audit(AuditQuery(operation=operation)))

@@ -10,26 +10,15 @@ from structlog.testing import capture_logs
 
 from relay.errors import StoreUnavailableError
 from relay.hub.handshake import Admission, Refusal
-from relay.registry import SHELL_ACTOR, AuditQuery, Registry, newcomers
+from relay.registry import SHELL_ACTOR, Registry, newcomers
 from relay.tasks import TaskSet
 from relay.testing.clock import FakeClock
-from tests.registry.outages import FragileStore
+from tests.registry.outages import FragileStore, admitted, operations
 from tests.registry.test_gate import KNOCK, entries, mint, refused
 
 SECOND = timedelta(seconds=1)
 LATER = 5 * SECOND
 """Longer than any answer is given without asking, or not asked for again."""
-
-
-def admitted(answer: Admission | Refusal) -> Admission:
-    """`answer`, which must be an admission."""
-    assert isinstance(answer, Admission)
-    return answer
-
-
-async def operations(registry: Registry, operation: str) -> int:
-    """How many audit entries tell of that operation."""
-    return len(await registry.list_audit(AuditQuery(operation=operation)))
 
 
 # Local mode.

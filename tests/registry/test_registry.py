@@ -34,7 +34,7 @@ async def until_closed(
     sockets: RecordingSockets, store: Store, clock: FakeClock
 ) -> None:
     """Let time pass, but no faster than the database answers."""
-    for _ in range(20):
+    for _ in range(200):
         # It has threads of its own: a question of ours gives them time.
         await store.ping()
         if sockets.closed_keys:

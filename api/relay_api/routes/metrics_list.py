@@ -11,7 +11,7 @@ from relay.access import Permission
 from relay.errors import InvalidInputError
 from relay.records import MetricRecord, MetricType
 from relay.registry import Actor
-from relay_api.answers import Properties, answer_list
+from relay_api.answers import Properties, answer_pages
 from relay_api.dependencies import ApplicationName, ServerHere, reads_application
 from relay_api.shapes import Answer, Instant, InstantText, format_instant
 from relay_api.waiting import while_connected
@@ -43,17 +43,18 @@ async def list_metrics(
     start_time: Annotated[InstantText, Query(alias="startTime")],
     end_time: Annotated[InstantText, Query(alias="endTime")],
 ) -> Response:
-    """The counts of windows that begin from `startTime` on and before `endTime`."""
+    """
+    The counts of windows that begin from `startTime` on and before `endTime`.
+
+    More than a hundred thousand of them are refused.
+    """
     if start_time >= end_time:
         raise InvalidInputError(
             "query.endTime", "must be after startTime", format_instant(end_time)
         )
     view = await server.registry.applications.get(name)
-    records = await while_connected(
-        request,
-        server.metric_reports.list_between(view.record.ref, start_time, end_time),
-    )
-    return await answer_list(server.clock, records, _to_metric)
+    pages = server.metric_reports.list_between(view.record.ref, start_time, end_time)
+    return await while_connected(request, answer_pages(server.clock, pages, _to_metric))
 
 
 def _to_metric(record: MetricRecord) -> Properties:

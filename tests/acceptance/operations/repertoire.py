@@ -44,7 +44,7 @@ async def list_workflows(api: Api) -> None:
 
 
 @checks("searchWorkflows")
-async def search_workflows(api: Api) -> None:
+async def search_workflows(api: Api) -> str | None:
     [failing] = await api.call(
         "POST", "workflows/search", {"status": ["ERROR"], "loadOutput": True}
     )
@@ -60,6 +60,14 @@ async def search_workflows(api: Api) -> None:
     past = {"endTime": "2020-01-01T00:00:00.123456789+02:00"}
     assert await api.call("POST", "workflows/search", past) == []
     assert await api.call("POST", "workflows/search", {"workflowIds": ["none"]}) == []
+    begun = await api.call("POST", "workflows/search", {"workflowIdPrefix": ["sto"]})
+    stories = sorted(row["workflowId"] for row in begun)
+    assert stories == ["story", "story-child"]
+    guessed = await api.call("POST", "workflows/search", {"workflowIdPrefix": ["s_o"]})
+    if sorted(row["workflowId"] for row in guessed) == stories:
+        return "% and _ in a prefix are wildcards"
+    assert guessed == []
+    return None
 
 
 @checks("getWorkflow")

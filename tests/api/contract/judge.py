@@ -110,6 +110,32 @@ def judge_problem_document(answer: httpx.Response) -> Any:
     return body
 
 
+def judge_locations(operation_id: str, problem: Any) -> None:
+    """Asserts that every flaw of a problem stands where the operation has a value."""
+    declared = list_locations(operation_id)
+    for flaw in problem["errors"]:
+        if flaw["message"] == "no such property":
+            assert flaw["location"].startswith("body."), flaw
+        else:
+            [*_, place] = re.findall(r"^\w+(?:\.[^.\[]+)?", flaw["location"])
+            assert place in declared, flaw
+
+
+def list_locations(operation_id: str) -> set[str]:
+    """Each parameter and property of the body, and each part that has any."""
+    operation = OPERATIONS[operation_id][2]
+    places = {
+        f"{parameter['in']}.{parameter['name']}"
+        for parameter in operation.get("parameters", [])
+    }
+    if "requestBody" in operation:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        name = schema["$ref"].rpartition("/")[2]
+        shape = CONTRACT["components"]["schemas"][name]
+        places |= {"body", *(f"body.{key}" for key in shape["properties"])}
+    return places | {place.partition(".")[0] for place in places}
+
+
 def judge_shape(schema: dict[str, Any], value: Any) -> None:
     """Asserts that `value` is valid for a schema that may refer to components."""
     whole = {**schema, "components": CONTRACT["components"]}
