@@ -18,7 +18,7 @@ from collections.abc import (
 )
 from datetime import datetime, timedelta
 from types import NoneType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -74,11 +74,19 @@ class Mirror(Generic[StructT]):
         if tuple(fields) != row.__struct_fields__:
             raise TypeError(f"{shape.__name__} and {row.__name__} differ")
         self._names = tuple(fields.values())
+        self._instants = tuple(
+            number
+            for number, field in enumerate(msgspec.structs.fields(row))
+            if datetime in (field.type, *get_args(field.type))
+        )
 
     def __call__(self, row: StructT) -> dict[str, object]:
         """The properties of one row."""
-        values = msgspec.structs.astuple(row)
-        return dict(zip(self._names, map(_plain, values), strict=True))
+        values = list(msgspec.structs.astuple(row))
+        for number in self._instants:
+            if values[number] is not None:
+                values[number] = format_instant(values[number])
+        return dict(zip(self._names, values, strict=True))
 
 
 def dump(shape: Answer) -> Properties:
@@ -247,7 +255,3 @@ def _count_chars(value: object) -> int:
             )
         case _:
             return 0
-
-
-def _plain(value: Any) -> Any:
-    return format_instant(value) if value.__class__ is datetime else value

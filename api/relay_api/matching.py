@@ -12,7 +12,7 @@ from relay_api.shapes import (
     InstantText,
     NotNull,
     Order,
-    Text,
+    Texts,
     refuse_nul,
 )
 
@@ -57,17 +57,17 @@ class WorkflowMatching(Order):
     Of a list one value has to match. Instants are inclusive.
     """
 
-    workflow_ids: list[Text] | None = None
-    workflow_name: list[Text] | None = None
-    user: list[Text] | None = None
-    status: list[Text] | None = None
-    app_version: list[Text] | None = None
-    forked_from: list[Text] | None = None
-    parent_workflow_id: list[Text] | None = None
-    queue_name: list[Text] | None = None
-    executor_id: list[Text] | None = None
-    schedule_name: list[Text] | None = None
-    workflow_id_prefix: list[Text] | None = None
+    workflow_ids: Texts | None = None
+    workflow_name: Texts | None = None
+    user: Texts | None = None
+    status: Texts | None = None
+    app_version: Texts | None = None
+    forked_from: Texts | None = None
+    parent_workflow_id: Texts | None = None
+    queue_name: Texts | None = None
+    executor_id: Texts | None = None
+    schedule_name: Texts | None = None
+    workflow_id_prefix: Texts | None = None
     start_time: Annotated[InstantText | None, NotNull] = None
     end_time: Annotated[InstantText | None, NotNull] = None
     completed_after: Annotated[InstantText | None, NotNull] = None

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import (
     AfterValidator,
@@ -15,7 +15,11 @@ from pydantic import (
     PlainSerializer,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
+from pydantic_core.core_schema import (
+    CoreSchema,
+    ListSchema,
+    no_info_before_validator_function,
+)
 
 from relay.settings import RelaySettings
 
@@ -51,8 +55,9 @@ class Order(BaseModel):
 
 def format_instant(instant: datetime) -> str:
     """`instant` as RFC 3339 in UTC, with `Z` and milliseconds (cut, not rounded)."""
-    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "Z"
+    # To change the zone takes as long as the rest, and almost all are in UTC already.
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_instant(text: object) -> datetime:
@@ -157,6 +162,27 @@ Text = Annotated[str, AfterValidator(refuse_nul)]
 """A text in a request that goes on to an executor."""
 
 Given = Annotated[str, AfterValidator(refuse_nul), AfterValidator(refuse_blank)]
+"""The same, where an empty one can only be a mistake."""
+
+
+class _FirstFlaw:
+    """
+    Of a list of half a million mistakes, tells the first: all take three seconds.
+
+    The validator's own `FailFast` cannot be a part of an optional type.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, read: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = cast("ListSchema", read(source))
+        return {**schema, "fail_fast": True}
+
+
+Texts = Annotated[list[Text], _FirstFlaw()]
+"""Many of them."""
+
+GivenTexts = Annotated[list[Given], _FirstFlaw()]
 """The same, where an empty one can only be a mistake."""
 
 

@@ -32,7 +32,8 @@ Invariants:
   nothing, only what is read afterwards does. So a crash at any point loses nothing and
   does nothing twice.
 - **Once begun, an item is finished,** whatever becomes of the recovery: nothing is left
-  cancelled and not moved.
+  cancelled and not moved. It is not begun as long as its first message certainly has
+  not arrived, nor while no executor of the new version is connected.
 - **Families move whole or not at all.** Children go first, for a parent that runs again
   must not meet its child cancelled; if one is refused, all of its family are.
 - **Nothing recorded is run again,** as in an ordinary recovery, and messages that were

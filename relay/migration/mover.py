@@ -20,6 +20,7 @@ from relay.errors import (
 )
 from relay.ids import AppVersion
 from relay.migration.books import Books, Task
+from relay.migration.planning import UNFINISHED
 from relay.migration.ports import Connections
 from relay.migration.reading import Reader
 from relay.migration.steps import (
@@ -272,8 +273,23 @@ class Mover:
         is_fork = self._move.method is MigrationMethod.FORK
         match item.state:
             case ItemState.REWINDING:
-                told = f"it was cancelled, and could not be rewound ({reason});"
-                told += await self._put_back(item)
+                await self._put_back(item)
+                sight = await self._reader.look(item)
+                action = decide(self._move, item, sight)
+                told = f"it was cancelled, and could not be rewound ({reason}); "
+                if isinstance(action, Rewind):
+                    told += "resume or fork it by hand"
+                elif (
+                    sight.row is not None
+                    and sight.row.app_version == self._move.old_version
+                    and sight.row.status in UNFINISHED
+                ):
+                    told += (
+                        f"it waits in its queue for version {self._move.old_version}"
+                    )
+                    told += " again"
+                else:
+                    return (await self._take_step(item, reason, ATTEMPTS))[0]
             case ItemState.CANCELLING if is_fork:
                 told = (
                     f"its copy {item.new_workflow_id} was made, and it could not be"
@@ -283,8 +299,15 @@ class Mover:
                 told = f"nothing was done to it: {reason}"
         return await self._write(item, ItemState.FAILED, told)
 
-    async def _put_back(self, item: MigrationItem) -> str:
-        """Have a cancelled workflow wait for its old version again; what is left."""
+    async def _put_back(self, item: MigrationItem) -> None:
+        """
+        Have a workflow wait for its old version again, if it is seen to be cancelled.
+
+        Asked twice, the SDK would also put back what has begun to run since.
+        """
+        action = decide(self._move, item, await self._reader.look(item))
+        if not isinstance(action, Rewind):
+            return
         try:
             demand_success(
                 await self._executors.change(
@@ -298,9 +321,13 @@ class Mover:
             )
         except _UNREACHABLE:
             raise
-        except RelayError:
-            return " resume or fork it by hand"
-        return f" it waits in its queue for version {self._move.old_version} again"
+        except RelayError as error:
+            logger.warning(
+                "migration_not_put_back",
+                recovery_id=self._task.recovery.id,
+                workflow_id=item.workflow_id,
+                reason=str(error),
+            )
 
 
 def _may_have_arrived(error: RelayError) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from relay.ids import AppVersion, ExecutorId, MigrationId, WorkflowId
 from relay.operations.scope import is_foreign
+from relay.protocol.workflow_orders import START_STEP_LIMIT
 from relay.protocol.workflows import StepRow, WorkflowRow
 from relay.records import ApplicationRecord, ItemState, MigrationItem, MigrationMethod
 
@@ -143,6 +144,8 @@ def _refuse(
     """Why a member cannot be moved; `None` if it can."""
     if facts.unread:
         return refuse_unread(facts.unread)
+    if (reason := refuse_start(facts.start_step)) is not None:
+        return reason
     if facts.is_crowded:
         return "it has more children than can be moved at once"
     reason = _refuse_for_parent(situation, facts.row.parent_workflow_id)
@@ -153,6 +156,13 @@ def _refuse(
         if reason is not None:
             return reason
     return None
+
+
+def refuse_start(start_step: int) -> str | None:
+    """Why a workflow whose steps have such numbers is left alone; `None` if not."""
+    if 0 <= start_step <= START_STEP_LIMIT:
+        return None
+    return f"it would go on from step {start_step}, which no SDK can be told"
 
 
 def refuse_unread(unread: int) -> str:

@@ -46,6 +46,7 @@ from relay.records import (
     RecoveryRecord,
     RecoveryState,
 )
+from relay.recovery.ledger import check_identity
 from relay.registry import Actor
 from relay.registry.applications import get_application
 from relay.store import Store, UnitOfWork
@@ -91,7 +92,7 @@ class Migrations:
         Raises:
             ConflictError: the recovery is not STRANDED, or no executor of the version
                 is connected.
-            InvalidInputError: it is the version that the work has.
+            InvalidInputError: it is the version that the work has, or can be none.
             DispatchError: no executor tells what there is.
         """
         _, migration, items = await self._plan(application, recovery_id, app_version)
@@ -271,6 +272,7 @@ class Migrations:
 
 
 def _check(recovery: RecoveryRecord, app_version: AppVersion, live: set[str]) -> None:
+    check_identity("body.appVersion", app_version)
     if app_version == recovery.app_version:
         raise InvalidInputError(
             "body.appVersion", "is the version that the work has", app_version

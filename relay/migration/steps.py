@@ -14,6 +14,7 @@ from relay.migration.planning import (
     UNFINISHED,
     find_start_step,
     is_ours,
+    refuse_start,
     refuse_unread,
 )
 from relay.protocol.workflows import StepRow, WorkflowRow
@@ -116,11 +117,11 @@ def _begin(move: Move, sight: Sight) -> Action:
         return skip
     if sight.unread:
         return End(ItemState.REFUSED, refuse_unread(sight.unread))
+    start_step = find_start_step(sight.steps)
+    if (reason := refuse_start(start_step)) is not None:
+        return End(ItemState.REFUSED, reason)
     is_rewind = move.method is MigrationMethod.REWIND
-    return Begin(
-        ItemState.CANCELLING if is_rewind else ItemState.FORKING,
-        find_start_step(sight.steps),
-    )
+    return Begin(ItemState.CANCELLING if is_rewind else ItemState.FORKING, start_step)
 
 
 def _cancel(move: Move, sight: Sight) -> Action:
@@ -139,7 +140,11 @@ def _rewind(move: Move, sight: Sight) -> Action:
         return End(ItemState.MOVED)
     if row.status == CANCELLED:
         return Rewind()
-    return End(ItemState.SKIPPED, f"somebody else has resumed it: it is {row.status}")
+    told = f"it was resumed after it had been cancelled: it is {row.status}"
+    if row.status in UNFINISHED:
+        # Perhaps by us, just before a crash. Its parents must not go on without it.
+        return End(ItemState.FAILED, f"{told} for version {row.app_version} again")
+    return End(ItemState.SKIPPED, told)
 
 
 def _fork(move: Move, item: MigrationItem, sight: Sight) -> Action:

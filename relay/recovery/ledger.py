@@ -250,8 +250,8 @@ class Ledger:
             InvalidInputError: the id or the version is empty or too long, or a stranger
                 of that id owns work of another version.
         """
-        _check_identity("body.executorId", executor_id)
-        _check_identity("body.appVersion", app_version)
+        check_identity("body.executorId", executor_id)
+        check_identity("body.appVersion", app_version)
         ref = ExecutorRef(application, executor_id)
         async with self._store.write() as work:
             if not await work.applications.lock_settings({application.id}):
@@ -385,7 +385,13 @@ async def _save(work: UnitOfWork, record: RecoveryRecord) -> RecoveryRecord:
     return replace(record, revision=record.revision + 1, updated_at=work.now)
 
 
-def _check_identity(location: str, text: str) -> None:
+def check_identity(location: str, text: str) -> None:
+    """
+    Demand what an executor may be called, or its version.
+
+    Raises:
+        InvalidInputError: it is blank, too long or not printable.
+    """
     if not text.strip():
         raise InvalidInputError(location, "must not be empty", text)
     if len(text) > IDENTITY_LIMIT_CHARS:

@@ -1,14 +1,18 @@
 """What every request meets, whatever it asks for."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from fastapi.exceptions import RequestValidationError
 from structlog.testing import capture_logs
 
 from relay.errors import StoreUnavailableError
 from relay.registry import Registry
+from relay_api import bodies
 from tests.api.house import PEER, House, open_house, problem
 
 APPS = "/v2/orgs/local/apps"
@@ -127,6 +131,52 @@ async def test_json_content_types_are_accepted(house: House, content_type: str) 
     )
 
     assert response.status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "told"),
+    [
+        (
+            f"{APPS}/shop/workflows/bulk-cancel",
+            b'{"workflowIds": [' + b"1," * 500_000 + b"1]}",
+            "body.workflowIds[0]",
+        ),
+        (
+            f"{APPS}/shop/workflows/search",
+            b'{"status": [' + b"1," * 500_000 + b"1]}",
+            "body.status[0]",
+        ),
+        (
+            f"{APPS}/shop/workflows/search",
+            b"{" + b",".join(b'"%d": 1' % number for number in range(90_000)) + b"}",
+            "body",
+        ),
+    ],
+    ids=["ids", "filters", "properties"],
+)
+async def test_of_very_many_mistakes_few_are_described(
+    house: House,
+    path: str,
+    content: bytes,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To list half a million of them takes three seconds, for everybody."""
+    await house.register("shop")
+    described: list[int] = []
+
+    def count(detail: Sequence[Any]) -> RequestValidationError:
+        described.append(len(detail))
+        return RequestValidationError(detail)
+
+    monkeypatch.setattr(bodies, "RequestValidationError", count)
+    response = await house.client.post(
+        path, content=content, headers={"Content-Type": "application/json"}
+    )
+
+    answer = problem(response, 422)
+    assert [flaw["location"] for flaw in answer["errors"]] == [told]
+    assert described == [1]
 
 
 async def test_half_a_surrogate_pair_is_refused(keyed: House) -> None:

@@ -135,6 +135,10 @@ async def test_who_began_it_stands_in_the_audit_log(running: House) -> None:
     [
         ({"appVersion": "v1"}, 422, "body.appVersion"),
         ({"appVersion": "v9"}, 409, "connected are v2"),
+        ({"appVersion": ""}, 422, "body.appVersion"),
+        ({"appVersion": " "}, 422, "body.appVersion"),
+        ({"appVersion": "v" * 513}, 422, "body.appVersion"),
+        ({"appVersion": "v\0"}, 422, "body.appVersion"),
         ({"appVersion": 2}, 422, "body.appVersion"),
         ({"appVersion": "v2", "dryRun": "yes"}, 422, "body.dryRun"),
         ({"appVersion": "v2", "force": True}, 422, "body.force"),

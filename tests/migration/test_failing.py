@@ -221,6 +221,43 @@ async def test_what_can_neither_be_rewound_nor_put_back_is_told(yard: Yard) -> N
     assert "resume or fork it by hand" in (item.reason or "")
 
 
+async def test_a_yes_to_putting_back_is_not_believed(yard: Yard) -> None:
+    """It is still cancelled, and somebody has to know."""
+
+    async def refuse(kind: str, _: Any) -> None:
+        if kind == "rewind_workflow":
+            raise NO
+
+    async def undo(kind: str, _: Any) -> None:
+        if kind == "resume":
+            yard.work.cancel("w")
+
+    yard.before, yard.after = refuse, undo
+
+    _, item = await move_one(yard)
+
+    assert item.state is ItemState.FAILED
+    assert "resume or fork it by hand" in (item.reason or "")
+
+
+async def test_what_was_put_back_although_nobody_heard_is_not_put_back_again(
+    yard: Yard,
+) -> None:
+    """It may have begun to run since, and would be run twice."""
+    lose = raising("resume", LOST, times=1)
+
+    async def refuse(kind: str, _: Any) -> None:
+        if kind == "rewind_workflow":
+            raise NO
+
+    yard.before, yard.after = refuse, lose
+
+    _, item = await move_one(yard)
+
+    assert "waits in its queue for version v1 again" in (item.reason or "")
+    assert yard.done["resume", "w"] == 1
+
+
 async def test_what_cannot_be_copied_stays_as_it_is(yard: Yard) -> None:
     yard.before = raising("fork_workflow", NO)
 

@@ -15,6 +15,7 @@ from relay.migration.steps import (
     Sight,
     decide,
 )
+from relay.protocol.workflow_orders import START_STEP_LIMIT
 from relay.protocol.workflows import WorkflowRow
 from relay.records import ItemState, MigrationMethod
 from tests.migration.facts import FORK, REWIND, enqueued, item, move, pending, recorded
@@ -93,6 +94,16 @@ def test_a_message_that_came_since_the_plan_refuses_the_move(
     assert ended(after(PLANNED, pending(), method, unread=1), REFUSED, "a message")
 
 
+@pytest.mark.parametrize("first", [-7, START_STEP_LIMIT])
+@pytest.mark.parametrize("method", [REWIND, FORK])
+def test_what_would_go_on_where_no_sdk_can_is_not_even_cancelled(
+    method: MigrationMethod, first: int
+) -> None:
+    steps = recorded(None, first=first)
+
+    assert ended(after(PLANNED, pending(), method, steps=steps), REFUSED, "step")
+
+
 # --- rewinding -----------------------------------------------------------------------
 
 
@@ -126,8 +137,14 @@ def test_the_new_version_proves_the_move(status: str) -> None:
     assert after(REWINDING, row) == End(MOVED)
 
 
-def test_what_somebody_else_has_resumed_is_left_to_him() -> None:
-    assert ended(after(REWINDING, enqueued("w")), SKIPPED, "resumed")
+def test_what_was_resumed_in_the_middle_waits_for_its_old_version() -> None:
+    """By an operator, or by Relay before a crash: it was not moved, nor are parents."""
+    assert ended(after(REWINDING, enqueued("w")), FAILED, "ENQUEUED for version v1")
+
+
+def test_what_was_resumed_and_has_ended_is_left_as_it_is() -> None:
+    """Its parents find its result."""
+    assert ended(after(REWINDING, pending(status="SUCCESS")), SKIPPED, "SUCCESS")
 
 
 def test_what_was_deleted_in_the_middle_has_failed() -> None:

@@ -32,7 +32,7 @@ from relay_api.shapes import (
     InstantText,
     NotNull,
     Order,
-    Text,
+    Texts,
     WholeNumber,
 )
 from relay_api.waiting import while_connected
@@ -89,9 +89,9 @@ class StepAggregatesBody(Order):
     select_count: bool = False
     select_max_duration_ms: bool = False
     time_bucket_size_ms: Annotated[BucketSize | None, NotNull] = None
-    step_name: Annotated[list[Text] | None, NotNull] = None
-    status: Annotated[list[Text] | None, NotNull] = None
-    workflow_id_prefix: Annotated[list[Text] | None, NotNull] = None
+    step_name: Annotated[Texts | None, NotNull] = None
+    status: Annotated[Texts | None, NotNull] = None
+    workflow_id_prefix: Annotated[Texts | None, NotNull] = None
     completed_after: Annotated[InstantText | None, NotNull] = None
     completed_before: Annotated[InstantText | None, NotNull] = None
 

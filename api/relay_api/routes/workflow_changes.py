@@ -30,6 +30,7 @@ from relay_api.shapes import (
     Answer,
     Flag,
     Given,
+    GivenTexts,
     NotNull,
     Order,
     Text,
@@ -74,21 +75,21 @@ class ForkWorkflowOutputBody(Answer):
 class BulkCancelInputBody(Order):
     """Which workflows; none is allowed, and does nothing."""
 
-    workflow_ids: list[Given]
+    workflow_ids: GivenTexts
     cancel_children: bool = False
 
 
 class BulkResumeInputBody(Order):
     """Which workflows, and the queue to put them on."""
 
-    workflow_ids: list[Given]
+    workflow_ids: GivenTexts
     queue_name: Annotated[Text | None, NotNull] = None
 
 
 class BulkDeleteInputBody(Order):
     """Which workflows, and whether what they have started is deleted too."""
 
-    workflow_ids: list[Given]
+    workflow_ids: GivenTexts
     delete_children: bool = False
 
 
@@ -99,7 +100,7 @@ class BulkForkFromFailureBody(Order):
     A false one says nothing, and neither does a blank name.
     """
 
-    workflow_ids: list[Given]
+    workflow_ids: GivenTexts
     from_last_failure: bool = False
     from_last_step: bool = False
     from_step: Annotated[StartStep | None, NotNull] = None
