@@ -55,6 +55,7 @@ async def observe(
     span: timedelta = SPAN,
     pause: timedelta = timedelta(0),
     less: Callable[[bytes], timedelta] = _nothing,
+    may_fail: bool = False,
 ) -> Observation:
     """
     Have so many callers call again and again, each on its own connection.
@@ -64,6 +65,7 @@ async def observe(
         span: for so long.
         pause: the mean of what each caller waits between two calls, evenly spread.
         less: what is not counted of how long a call took, by the body of its answer.
+        may_fail: whether answers count that are none of 200.
 
     Raises:
         RuntimeError: an answer was none of 200.
@@ -82,7 +84,7 @@ async def observe(
                     await CLOCK.sleep(pause * random.uniform(0, 2))  # noqa: S311 - no secret
                 before = CLOCK.monotonic()
                 writer.write(asked)
-                answer = await _read_answer(reader)
+                answer = await _read_answer(reader, may_fail=may_fail)
                 took = timedelta(seconds=CLOCK.monotonic() - before) - less(answer)
                 spans_ms.append(took / timedelta(milliseconds=1))
         finally:
@@ -96,9 +98,10 @@ async def observe(
     return Observation(spans_ms, len(spans_ms) / (CLOCK.monotonic() - began))
 
 
-async def _read_answer(reader: asyncio.StreamReader) -> bytes:
+async def _read_answer(reader: asyncio.StreamReader, *, may_fail: bool) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
-    if not head.startswith(b"HTTP/1.1 200") or length is None:
+    is_good = may_fail or head.startswith(b"HTTP/1.1 200")
+    if not is_good or length is None:
         raise RuntimeError(f"an answer was none of 200: {head[:200]!r}")
     return await reader.readexactly(int(length[1]))

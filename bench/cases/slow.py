@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.callers import SPAN, Observation, observe, request
 from bench.children import running_fleet
-from bench.report import Figure
+from bench.report import Figure, quantile
 from bench.subject import APPLICATION, running_relay
 from relay.tasks import TaskSet
 
@@ -38,15 +38,15 @@ async def measure_slow(directory: Path) -> list[Figure]:
         beside = await _observe(relay.port, APPLICATION, FAST_CALLERS)
         answered = await waiting
         after = await _observe(relay.port, APPLICATION, FAST_CALLERS)
-    alone = [*before.spans_ms, *after.spans_ms]
+    alone_ms = quantile([*before.spans_ms, *after.spans_ms], 0.99)
     return [
         Figure(
             name=f"GET workflow beside {SLOW_EXECUTORS} executors that take 20 s, p99",
             value=beside.p99_ms,
             unit="ms",
-            floor=Observation(alone, 0).p99_ms,
+            floor=alone_ms,
             floor_is="the same without them, before and after",
-            bound=1.2 * Observation(alone, 0).p99_ms,
+            bound=1.2 * alone_ms,
             note=(
                 f"{FAST_CALLERS} callers, {beside.rate:.0f} calls a second;"
                 f" {len(answered.spans_ms)} slow calls were out meanwhile"
@@ -57,4 +57,11 @@ async def measure_slow(directory: Path) -> list[Figure]:
 
 async def _observe(port: int, application: str, callers: int) -> Observation:
     path = f"/v2/orgs/local/apps/{application}/workflows/w"
-    return await observe(port, request("GET", path), callers=callers, span=SPAN)
+    return await observe(
+        port,
+        request("GET", path),
+        callers=callers,
+        span=SPAN,
+        # Executors that slow are given up before their answer.
+        may_fail=application == SLOW,
+    )

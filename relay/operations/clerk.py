@@ -19,7 +19,8 @@ from relay.records import (
     application_target,
 )
 from relay.registry import Actor
-from relay.registry.applications import checked_name, gather_applications
+from relay.registry.applications import checked_name
+from relay.registry.lookup import ApplicationLookup
 from relay.store import Store
 
 logger = structlog.get_logger(__name__)
@@ -49,10 +50,12 @@ def name_workflows(ids: Sequence[str], *, which: str = "") -> Mapping[str, objec
 class Clerk:
     """Looks applications up and writes down what callers have done."""
 
-    def __init__(self, store: Store, audit: AuditWriter) -> None:
+    def __init__(
+        self, store: Store, audit: AuditWriter, applications: ApplicationLookup
+    ) -> None:
         self._store = store
         self._audit = audit
-        self._applications = gather_applications(store)
+        self._applications = applications
 
     async def find(self, application: str) -> ApplicationRecord:
         """
@@ -63,7 +66,7 @@ class Clerk:
             NotFoundError: no application has it.
         """
         name = checked_name(application)
-        record = await self._applications.read(name)
+        record = await self._applications.find(name)
         if record is None:
             raise NotFoundError("application", name)
         return record

@@ -10,6 +10,7 @@ from relay.operations.queues import Queues
 from relay.operations.schedules import Schedules
 from relay.operations.versions import Versions
 from relay.operations.workflows import Workflows
+from relay.registry.lookup import ApplicationLookup
 from relay.settings import RelaySettings
 from relay.store import Store
 
@@ -30,8 +31,9 @@ class Operations:
         dispatcher: Dispatcher,
         settings: RelaySettings,
         clock: Clock,
+        applications: ApplicationLookup,
     ) -> None:
-        clerk = Clerk(store, audit)
+        clerk = Clerk(store, audit, applications)
         executors = Executors(dispatcher, settings, clock, store)
         slow = settings.slow_request_timeout
         self.workflows = Workflows(clerk=clerk, executors=executors, slow=slow)

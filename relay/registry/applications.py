@@ -1,7 +1,7 @@
 """Applications: registering, changing and deleting them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,6 @@ import structlog
 from relay.access import Principal, check_application_name
 from relay.audit import AuditWriter
 from relay.errors import ConflictError, NotFoundError
-from relay.gathering import Gathering
 from relay.ids import ApplicationId, ApplicationRef, AppName, new_id
 from relay.records import (
     OPEN_STATES,
@@ -21,6 +20,7 @@ from relay.records import (
 )
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
 from relay.registry.changes import ApplicationChange
+from relay.registry.lookup import ApplicationLookup
 from relay.registry.memory import Absence, Memory
 from relay.registry.ports import Sockets
 from relay.settings import RelaySettings
@@ -63,6 +63,7 @@ class Applications:
         settings: RelaySettings,
         sockets: Sockets,
         memory: Memory,
+        lookup: ApplicationLookup,
         recheck_deadlines: Callable[[], None],
     ) -> None:
         self._store = store
@@ -70,6 +71,7 @@ class Applications:
         self._settings = settings
         self._sockets = sockets
         self._memory = memory
+        self._lookup = lookup
         self._recheck_deadlines = recheck_deadlines
 
     async def list_all(self, principal: Principal) -> Sequence[ApplicationView]:
@@ -130,7 +132,7 @@ class Applications:
             NotFoundError: no application has it.
         """
         change.check()
-        async with self._store.write() as work:
+        async with self._changing(name) as work:
             old = await _lock_application(work, name)
             new = change.apply_to(old)
             await _update_locked(work, new)
@@ -171,7 +173,7 @@ class Applications:
             InvalidInputError: no application can have that name.
             NotFoundError: no application has it.
         """
-        async with self._store.write() as work:
+        async with self._changing(name) as work:
             record = await _lock_application(work, name)
             recoveries = await work.recoveries.list_by_application(
                 record.ref.id, states=OPEN_STATES, limit=LISTED_RECOVERIES, offset=0
@@ -204,7 +206,7 @@ class Applications:
     async def _put(
         self, actor: Actor, name: AppName, private_mode: bool | None
     ) -> bool:
-        async with self._store.write() as work:
+        async with self._changing(name) as work:
             old = await work.applications.lock(LOCAL_ORGANIZATION, name)
             if old is None:
                 new = new_application(
@@ -226,6 +228,15 @@ class Applications:
             )
         self._memory.learn_application(name, new.ref)
         return old is None
+
+    @asynccontextmanager
+    async def _changing(self, name: str) -> AsyncIterator[UnitOfWork]:
+        """A transaction after which an application is read anew, however it ends."""
+        try:
+            async with self._store.write() as work:
+                yield work
+        finally:
+            self._lookup.forget(AppName(name))
 
     def _view(self, record: ApplicationRecord, organization_id: str) -> ApplicationView:
         return ApplicationView(
@@ -258,21 +269,6 @@ async def get_application(work: UnitOfWork, name: str) -> ApplicationRecord:
     if record is None:
         raise NotFoundError("application", app_name)
     return record
-
-
-def gather_applications(store: Store) -> Gathering[AppName, ApplicationRecord]:
-    """A way to read applications by name that costs little when many ask at once."""
-
-    async def find_many(
-        names: Collection[AppName],
-    ) -> Mapping[AppName, ApplicationRecord]:
-        async with store.read() as work:
-            found = [
-                await work.applications.find(LOCAL_ORGANIZATION, name) for name in names
-            ]
-        return {record.ref.name: record for record in found if record is not None}
-
-    return Gathering(find_many)
 
 
 async def _lock_application(work: UnitOfWork, name: str) -> ApplicationRecord:

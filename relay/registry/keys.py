@@ -26,6 +26,7 @@ from relay.gathering import Gathering
 from relay.ids import ApplicationId, KeyId, KeyName, new_id
 from relay.records import AuditTarget, KeyRecord
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
+from relay.registry.lookup import FRESH_FOR
 from relay.registry.memory import Memory
 from relay.store import Store, UnitOfWork
 from relay.telemetry import mask
@@ -64,7 +65,7 @@ class Keys:
         self._audit = audit
         self._memory = memory
         self._used: set[KeyId] = set()
-        self._found: Gathering[bytes, KeyRecord] = Gathering(self._find_many)
+        self._reading: Gathering[bytes, KeyRecord] = Gathering(self._find_many)
 
     async def create(
         self,
@@ -150,10 +151,22 @@ class Keys:
         return record
 
     async def find(self, text: str) -> KeyRecord | None:
-        """The key with that text, revoked or not; `None` for one never minted."""
+        """
+        The key with that text, revoked or not; `None` for one never minted.
+
+        What another process has done to it in the last second may be missing.
+        """
         if not text.startswith(KEY_PREFIX):
             return None
-        return await self._found.read(hash_key(text))
+        secret_hash = hash_key(text)
+        known = self._memory.recall_key(secret_hash, within=FRESH_FOR)
+        if known is not None:
+            return known
+        record = await self._reading.read(secret_hash)
+        if record is not None:
+            self._memory.learn_key(secret_hash, record)
+            return self._memory.recall_key(secret_hash)
+        return None
 
     async def _find_many(self, hashes: Collection[bytes]) -> Mapping[bytes, KeyRecord]:
         async with self._store.read() as work:

@@ -40,10 +40,10 @@ class Memory:
     """
 
     def __init__(self, clock: Clock, *, capacity: int = CAPACITY) -> None:
-        self._applications: _Facts[AppName, ApplicationRef | Absence] = _Facts(
+        self._applications: Facts[AppName, ApplicationRef | Absence] = Facts(
             clock, capacity
         )
-        self._keys: _Facts[bytes, KeyRecord] = _Facts(clock, capacity)
+        self._keys: Facts[bytes, KeyRecord] = Facts(clock, capacity)
 
     def learn_application(self, name: AppName, fact: ApplicationRef | Absence) -> None:
         """Remember which application has that name now, or that none has."""
@@ -87,8 +87,12 @@ class Memory:
         return self._keys.recall(secret_hash, within)
 
 
-class _Facts(Generic[NameT, FactT]):
-    """A bounded mapping whose entries know when they were confirmed."""
+class Facts(Generic[NameT, FactT]):
+    """
+    A bounded mapping whose entries know when they were confirmed.
+
+    `capacity` is for how many there is room; those that were confirmed longest ago go.
+    """
 
     def __init__(self, clock: Clock, capacity: int) -> None:
         self._clock = clock
@@ -96,6 +100,7 @@ class _Facts(Generic[NameT, FactT]):
         self._facts: dict[NameT, tuple[FactT, float]] = {}
 
     def note(self, name: NameT, fact: FactT) -> None:
+        """Remember what has just been confirmed."""
         # Taken out first, so that the order of the mapping is that of confirmation.
         self._facts.pop(name, None)
         if len(self._facts) >= self._capacity:
@@ -103,12 +108,15 @@ class _Facts(Generic[NameT, FactT]):
         self._facts[name] = (fact, self._clock.monotonic())
 
     def forget(self, name: NameT) -> None:
+        """Know nothing of it, as before it was noted."""
         self._facts.pop(name, None)
 
     def recall(self, name: NameT, within: timedelta = timedelta.max) -> FactT | None:
+        """What was noted, if that was within this span; else `None`."""
         fact, confirmed_at = self._facts.get(name, (None, 0.0))
         age = self._clock.monotonic() - confirmed_at
         return fact if age < within.total_seconds() else None
 
     def items(self) -> Iterable[tuple[NameT, FactT]]:
+        """All that is remembered, however old."""
         return [(name, fact) for name, (fact, _) in self._facts.items()]

@@ -25,7 +25,7 @@ from relay.hub.handshake import Admission, Knock, Refusal
 from relay.ids import AppName, ExecutorRef
 from relay.records import AuditRecord, AuditStatus, AuditTarget
 from relay.registry.actor import LOCAL_ORGANIZATION, Actor
-from relay.registry.applications import Applications, gather_applications
+from relay.registry.applications import Applications
 from relay.registry.audit_log import AuditQuery, list_audit
 from relay.registry.breaker import Breaker
 from relay.registry.browsers import BrowserRules
@@ -33,6 +33,7 @@ from relay.registry.directory import Directory
 from relay.registry.executors import ExecutorView, list_executors
 from relay.registry.gate import Gate
 from relay.registry.keys import Keys
+from relay.registry.lookup import ApplicationLookup
 from relay.registry.memory import Memory
 from relay.registry.newcomers import Newcomers
 from relay.registry.ports import Sockets
@@ -79,7 +80,7 @@ class Registry:
         self._hub = hub
         self._is_flapping = is_flapping
         self._seen_until: datetime | None = None
-        self._found = gather_applications(store)
+        self.lookup = ApplicationLookup(store, clock)
         self._memory = Memory(clock)
         self._breaker = Breaker(clock)
         self.browsers = BrowserRules(settings)
@@ -91,6 +92,7 @@ class Registry:
             settings=settings,
             sockets=hub,
             memory=self._memory,
+            lookup=self.lookup,
             recheck_deadlines=recheck_deadlines,
         )
         self._directory = Directory(
@@ -143,7 +145,7 @@ class Registry:
         require_permission(principal, permission)
         if principal.application_ids is None:
             return
-        record = await self._found.read(AppName(application))
+        record = await self.lookup.find(AppName(application))
         if record is None:
             raise PermissionDeniedError("this key does not cover the application")
         require(principal, permission, record.ref.id)

@@ -247,6 +247,7 @@ async def _assemble(
             dispatcher=dispatcher,
             settings=settings,
             clock=clock,
+            applications=registry.lookup,
         ),
         diagnosis=Diagnosis(
             store=store,

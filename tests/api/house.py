@@ -199,7 +199,10 @@ async def open_house(
             settings=settings,
             clock=SystemClock(),
             operations=make_operations(
-                house.store, house.audit_writer, house.executors
+                house.store,
+                house.audit_writer,
+                house.executors,
+                house.registry.lookup,
             ),
             diagnosis=Diagnosis(
                 store=house.store,

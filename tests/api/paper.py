@@ -23,6 +23,7 @@ from relay.operations.workflows import Workflows
 from relay.protocol.envelope import Request, encode
 from relay.protocol.versions import ListApplicationVersionsRequest, VersionRow
 from relay.records import ApplicationRecord
+from relay.registry.lookup import ApplicationLookup
 from relay.store import Store
 from relay.testing.answers import Failure
 from relay.testing.application import FakeApplication
@@ -136,10 +137,13 @@ class PaperExecutors(Executors):
 
 
 def make_operations(
-    store: Store, audit: AuditWriter, executors: Executors
+    store: Store,
+    audit: AuditWriter,
+    executors: Executors,
+    applications: ApplicationLookup,
 ) -> SimpleNamespace:
     """The use-cases as `relay.operations` puts them together."""
-    clerk = Clerk(store, audit)
+    clerk = Clerk(store, audit, applications)
     return SimpleNamespace(
         workflows=Workflows(clerk=clerk, executors=executors, slow=SLOW),
         changes=WorkflowChanges(clerk=clerk, executors=executors, slow=SLOW),

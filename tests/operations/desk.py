@@ -9,7 +9,7 @@ from relay.access import LOCAL_PRINCIPAL, Principal
 from relay.audit import AuditWriter
 from relay.db import Database
 from relay.dispatch import Repeat
-from relay.ids import ApplicationId
+from relay.ids import ApplicationId, AppName
 from relay.operations.asking import Executors
 from relay.operations.changes import WorkflowChanges
 from relay.operations.clerk import Clerk
@@ -24,8 +24,10 @@ from relay.protocol.versions import ListApplicationVersionsRequest, VersionRow
 from relay.protocol.workflows import StepRow, WorkflowRow
 from relay.records import ApplicationRecord, AuditRecord
 from relay.registry import LOCAL_ORGANIZATION, Actor
+from relay.registry.lookup import ApplicationLookup
 from relay.store import Store
 from relay.telemetry import Metrics
+from relay.testing.clock import FakeClock
 from tests.recovery.records import SHOP, make_application
 
 ReplyT = TypeVar("ReplyT")
@@ -100,13 +102,27 @@ class ScriptedExecutors(Executors):
         return cast(ReplyT, answer)
 
 
+class AttentiveLookup(ApplicationLookup):
+    """One for whom the store may change behind its back, as tests do it."""
+
+    async def find(self, name: AppName) -> ApplicationRecord | None:
+        self.forget(name)
+        return await super().find(name)
+
+
+def make_clerk(store: Store) -> Clerk:
+    """A clerk that reads what it is asked for each time."""
+    lookup = AttentiveLookup(store, FakeClock())
+    return Clerk(store, AuditWriter(Metrics()), lookup)
+
+
 class Desk:
     """All use-cases, on the application `shop`."""
 
     def __init__(self, database: Database) -> None:
         self.store = Store(database)
         self.executors = ScriptedExecutors()
-        clerk = Clerk(self.store, AuditWriter(Metrics()))
+        clerk = make_clerk(self.store)
         executors = self.executors
         self.workflows = Workflows(clerk=clerk, executors=executors, slow=SLOW)
         self.changes = WorkflowChanges(clerk=clerk, executors=executors, slow=SLOW)

@@ -4,17 +4,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from relay.audit import AuditWriter
 from relay.errors import NotFoundError
 from relay.ids import AppVersion
-from relay.operations.clerk import Clerk
 from relay.operations.versions import Versions
 from relay.protocol.sdk import Sdk
 from relay.protocol.versions import SetLatestApplicationVersionRequest
 from relay.registry import LOCAL_ORGANIZATION
-from relay.telemetry import Metrics
 from tests.operations.crew import DONE, Crew
-from tests.operations.desk import ANN
+from tests.operations.desk import ANN, make_clerk
 from tests.recovery.records import SHOP, V1, dead_ref, make_application, make_executor
 from tests.recovery.stage import MODERN, FakePeer, replying
 
@@ -42,7 +39,7 @@ async def connect(crew: Crew) -> Connect:
 
 
 async def set_latest(crew: Crew, version: str) -> None:
-    clerk = Clerk(crew.store, AuditWriter(Metrics()))
+    clerk = make_clerk(crew.store)
     versions = Versions(clerk=clerk, executors=crew.executors)
     await versions.set_latest(ANN, "shop", version)
 
