@@ -61,7 +61,7 @@ def main(
         Path | None, typer.Option(help="where to keep the run; default: bench/results")
     ] = None,
 ) -> None:
-    """Measure Relay beside its floors; ten to fifteen minutes for everything."""
+    """Measure Relay beside its floors; a quarter of an hour for everything."""
     unknown = set(only or ()) - CASES.keys()
     if unknown:
         raise typer.BadParameter(f"no such case: {', '.join(sorted(unknown))}")

@@ -162,17 +162,33 @@ class ExecutorBusyError(DispatchError):
 
 
 class ReplyTimeoutError(DispatchError):
-    """The executor did not answer in time; `delivered` as in `ConnectionLostError`."""
+    """
+    No answer in time; `delivered` as in `ConnectionLostError`.
+
+    Of several executors that were asked in vain, `executor` is the last one, and
+    `timeout` the time that all of them took together.
+    """
 
     def __init__(
-        self, executor: ExecutorId, timeout: timedelta, *, delivered: bool
+        self,
+        executor: ExecutorId,
+        timeout: timedelta,
+        *,
+        delivered: bool,
+        asked: int = 1,
     ) -> None:
         self.executor = executor
         self.timeout = timeout
         self.delivered = delivered
+        self.asked = asked
         # What was left of the whole time is a little less than a round number.
         span = f"{round(timeout.total_seconds(), 2):g} s"
-        super().__init__(f"executor {executor} did not answer within {span}")
+        super().__init__(
+            f"executor {executor} did not answer within {span}"
+            if asked == 1
+            else f"{asked} executors did not answer within {span}; the last was"
+            f" {executor}"
+        )
 
 
 class ReplyTooLargeError(DispatchError):

@@ -303,13 +303,13 @@ class Metrics:
         )
         self.recoveries = Gauge(
             "relay_recoveries",
-            "Open recoveries, by state.",
+            "Open recoveries, by state; counted every 15 s.",
             ["state"],
             registry=self.registry,
         )
         self.recovery_oldest_seconds = Gauge(
             "relay_recovery_oldest_seconds",
-            "Age of the oldest open recovery, by state, in seconds.",
+            "Age of the oldest open recovery, by state, in seconds, every 15 s.",
             ["state"],
             registry=self.registry,
         )

@@ -31,11 +31,14 @@ def parse_number(text: object) -> object:
 _Number = BeforeValidator(parse_number)
 
 # The last one comes first; only so does the description know the bounds.
-Limit = Annotated[
+Limit = Annotated[int, Field(ge=1, le=LARGEST_LIMIT), _Number]
+ContractLimit = Annotated[
     int,
     Field(ge=1, le=INT64_MAX, json_schema_extra={"maximum": LARGEST_LIMIT}),
     _Number,
 ]
+"""In routes of the contract, where `check_limit` refuses what is too large."""
+
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX), _Number]
 
 Passed = Annotated[int, Field(ge=0, le=SAFE_INT_MAX), _Number]
@@ -47,7 +50,8 @@ def check_limit(limit: int) -> int:
     `limit`, if one page may hold that many.
 
     Raises:
-        MalformedInputError: it may not; the contract wants 400 for this one.
+        MalformedInputError: it may not; the contract has 400 for this one, and 422 for
+            whatever else a limit cannot be.
     """
     if limit > LARGEST_LIMIT:
         raise MalformedInputError(f"a page holds {LARGEST_LIMIT} entries at most")

@@ -13,6 +13,9 @@ version, and each owner is judged::
     given up by an operator                                    ─▶ shown (ABANDONED)
     never seen                                                 ─▶ shown (UNKNOWN_OWNER)
 
+An operator who has work of a stranger recovered makes nobody known: what it owns after
+that is shown again.
+
 What is shown is never ordered by itself: nobody knows whether a stranger is alive, and
 recovering a living executor runs its steps twice. `Ledger.order` does it on an
 operator's word. A row vanishes from what is shown when its work is no longer pending,
@@ -34,7 +37,8 @@ Invariants:
 - **Nobody on line is named**, here as in `relay.recovery`: a reopened ledger row is
   guarded by a DEAD row, the socket is looked at under its lock, and the recovery then
   asks its own question before it orders anything.
-- An executor's ledger is reopened every 15 minutes at most.
+- An executor's ledger is reopened once in 15 minutes at most, whatever the version, and
+  not within 15 minutes of an operator's order.
 - A count is older than what happened since it was asked for: an executor whose recovery
   ended meanwhile is left to the next census.
 - A disagreement is never a matter of timing; see `witnesses`.

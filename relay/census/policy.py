@@ -111,6 +111,8 @@ def _judge_dead(
         return Show(OwnerKind.ABANDONED)
     if is_online or _is_within(facts.last_closed_at, asked_at, now):
         return Leave()
+    if facts.is_stranger:
+        return _judge_stranger(facts)
     if _is_within(facts.last_opened_at, now - REOPEN_PAUSE, now):
         return Leave()
     return Reopen("a dead executor owns pending work, and its recovery has ended")
@@ -122,10 +124,15 @@ def _judge_absent(
     """Of an executor without a record."""
     if is_online or _is_within(facts.deleted_at, asked_at, now):
         return Leave()
-    if facts.deleted_at is not None:
-        if _is_within(facts.reopened_at, now - REOPEN_PAUSE, now):
-            return Leave()
-        return Reopen("an executor whose record was deleted owns pending work again")
+    if facts.is_stranger:
+        return _judge_stranger(facts)
+    if _is_within(facts.reopened_at, now - REOPEN_PAUSE, now):
+        return Leave()
+    return Reopen("an executor whose record was deleted owns pending work again")
+
+
+def _judge_stranger(facts: OwnerFacts) -> Verdict:
+    """Of an id that never had a socket here, even if its work was once ordered."""
     if facts.is_elsewhere:
         # Some SDKs count the whole database, whichever application they belong to.
         return Leave()

@@ -77,7 +77,9 @@ def create(
                 is_admin=admin,
             )
         # Alone on standard output, so that a script can take it.
-        typer.echo("keep this key; it is not shown again:", err=True)
+        typer.echo(
+            "the key is on standard output; keep it, it is not shown again", err=True
+        )
         typer.echo(minted.text)
 
     asyncio.run(run())

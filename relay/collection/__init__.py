@@ -6,7 +6,7 @@ two instants, by name. Every period (a setting), one executor of each applicatio
 asked for the window that has just passed, and the answer is kept for 30 days, so that
 it can be read when no executor is there::
 
-    first contact ─▶├──────┼──────┼──────┼───────────────┼──────┤◀─ 5 s ─▶ now
+   registration ─▶├──────┼──────┼──────┼───────────────┼──────┤◀─ 5 s ─▶ now
                       kept   kept   kept   nobody was      asked
                                            connected:      now
                                            one window
@@ -43,7 +43,7 @@ has not reached yet are thrown away, with the one that it stands in, and counted
 from where the last one that stays ended.
 
 What it does not do: it sees no contents, so that private applications are counted like
-others; it counts nothing from before the first contact; it is no source of Prometheus
+others; it counts nothing from before the registration; it is no source of Prometheus
 figures (`relay.telemetry`), which are Relay's own.
 """
 

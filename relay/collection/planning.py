@@ -67,7 +67,7 @@ def plan_window(
     now: datetime,
     period: timedelta,
     last_end: datetime | None,
-    first_contact: datetime | None,
+    registered_at: datetime,
     kept: Window | None = None,
 ) -> Window | None:
     """
@@ -82,15 +82,13 @@ def plan_window(
         now: by the database's clock.
         period: whole seconds.
         last_end: where the application's last window ended; `None` before the first.
-        first_contact: when the application's first executor connected, as far as that
-            is known: there the first window begins.
+        registered_at: when the application was registered: there the first window
+            begins, if that is no more than `LONGEST_WINDOW` ago.
         kept: where the clock was set back, the last window with counts that begins
             before `find_end`; `None` if there is none.
     """
     end = find_end(now, period)
-    begin = first_contact if last_end is None else last_end
-    if begin is None:
-        return None
+    begin = registered_at if last_end is None else last_end
     if begin > now + period:
         # The clock was set back. Waiting until it has caught up might take years; what
         # was counted by the wrong time is counted again, and replaced.

@@ -92,9 +92,6 @@ class MetricCollection:
             ]
             ids = [record.ref.id for record in asked]
             ends = await work.metrics.find_ends(ids)
-            contacts = await work.metrics.find_first_contacts(
-                [id_ for id_ in ids if id_ not in ends]
-            )
             now = work.now
             kept = {
                 id_: await _find_kept(work, id_, find_end(now, self._period))
@@ -109,7 +106,7 @@ class MetricCollection:
                 now=now,
                 period=self._period,
                 last_end=last_end,
-                first_contact=contacts.get(id_),
+                registered_at=record.created_at,
                 kept=kept.get(id_),
             )
             if window is not None:

@@ -97,8 +97,8 @@ async def _find_disconnected(
 async def _find_listed(
     work: UnitOfWork, application: ApplicationRef, facts: Mapping[Owner, OwnerFacts]
 ) -> Mapping[Owner, datetime]:
-    """When the census first listed those that have no row here."""
-    if all(known.status is not None for known in facts.values()):
+    """When the census first listed the strangers."""
+    if not any(known.is_stranger for known in facts.values()):
         return {}
     records = await work.unknown_owners.list_by_application(
         application.id, limit=SHOWN_OWNERS

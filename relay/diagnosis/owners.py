@@ -36,8 +36,10 @@ def judge_owner(workflow: WorkflowRow, facts: Facts) -> Finding:
     recovery = owner.recovery
     if recovery is not None and _is_of(workflow, recovery.app_version):
         return _judge_recovery(workflow, recovery, facts.live)
-    if recovery is not None and (
-        owner.facts.status is ExecutorStatus.DEAD or owner.facts.deleted_at is not None
+    if (
+        recovery is not None
+        and owner.facts.status in (ExecutorStatus.DEAD, None)
+        and not owner.facts.is_stranger
     ):
         return _comes_next(workflow, recovery)
     return _judge_absent(workflow, owner)
@@ -201,12 +203,12 @@ def _judge_absent(workflow: WorkflowRow, owner: OwnerStanding) -> Finding:
                 known(executorId=name),
                 facts.last_closed_at,
             )
+        case ExecutorStatus.DEAD | None if facts.is_stranger:
+            return _of_nobody(workflow, owner)
         case ExecutorStatus.DEAD:
             return _ended(workflow, facts.last_closed_at)
-        case None if facts.deleted_at is not None:
-            return _ended(workflow, facts.deleted_at)
         case None:
-            return _of_nobody(workflow, owner)
+            return _ended(workflow, facts.deleted_at)
         case _:
             assert_never(facts.status)
 
@@ -217,7 +219,8 @@ def _ended(workflow: WorkflowRow, ended_at: datetime | None) -> Finding:
     return Finding(
         Code.RECOVERY_ENDED,
         f"The recovery of its executor {name} ended{when}, and yet it owns pending"
-        " work; the next census has it recovered again, every 15 minutes at most.",
+        " work. The census has it recovered again, each executor once in 15 minutes at"
+        " most.",
         known(executorId=name, endedAt=ended_at),
         ended_at,
     )

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from enum import Enum
 from itertools import chain, count, islice
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from relay.clock import Clock
 from relay.dispatch.peers import Peer, Peers
 from relay.errors import (
     ConnectionLostError,
-    DispatchError,
     ExecutorBusyError,
     NoExecutorError,
     RelayError,
@@ -21,6 +20,8 @@ from relay.ids import ApplicationRef, ExecutorId, ExecutorRef
 from relay.protocol.envelope import Request
 
 ReplyT = TypeVar("ReplyT")
+Failure: TypeAlias = ConnectionLostError | ExecutorBusyError | ReplyTimeoutError
+"""Why one executor gave no answer; another one may."""
 
 COMPARED_AT_ONCE: Final = 64
 """Executors among whom the likeliest is found; of more, a part after the other."""
@@ -91,14 +92,16 @@ class Dispatcher:
             UnknownMessageError: every one of them answered, and none knows the request.
             ConnectionLostError, ExecutorBusyError, ReplyTimeoutError: what befell the
                 last of those that did not answer; another one may know the request.
-                Also when the time is spent before one of them could be asked.
+                Also when the time is spent before one of them could be asked. If the
+                last one was late, it says how many did not answer in which time.
             DispatchError: an executor answered, unusably; it is not asked of another,
                 which would most likely say the same.
             RelayError: nobody suits; why the first one does not.
         """
-        deadline = self._clock.monotonic() + timeout.total_seconds()
+        begun_at = self._clock.monotonic()
+        deadline = begun_at + timeout.total_seconds()
         await self._await_arrival(application, min(timeout, ARRIVAL_PATIENCE))
-        failure: DispatchError | None = None
+        failures: list[Failure] = []
         unknown: UnknownMessageError | None = None
         refusals: list[RelayError] = []
         candidates = _filter(self._rank(application, prefer, first), suits, refusals)
@@ -107,10 +110,12 @@ class Dispatcher:
             following = next(candidates, None)
             left = timedelta(seconds=deadline - self._clock.monotonic())
             if left <= timedelta(0):
-                # Nobody has said that it cannot; there was no time to ask.
-                failure = failure or ReplyTimeoutError(
-                    peer.ref.executor_id, max(timeout, timedelta(0)), delivered=False
-                )
+                if not failures:
+                    # Nobody has said that it cannot; there was no time to ask.
+                    spent = max(timeout, timedelta(0))
+                    failures.append(
+                        ReplyTimeoutError(peer.ref.executor_id, spent, delivered=False)
+                    )
                 break
             span = left
             if attempt_timeout is not None and not (is_last_patient and not following):
@@ -120,13 +125,14 @@ class Dispatcher:
             except UnknownMessageError as error:
                 unknown = error
             except (ConnectionLostError, ExecutorBusyError, ReplyTimeoutError) as error:
-                failure = error
+                failures.append(error)
                 if not _may_repeat(error, repeat):
                     break
-        raise (
-            failure
-            or unknown
-            or (refusals[0] if refusals else NoExecutorError(application.name))
+        if failures:
+            elapsed = timedelta(seconds=self._clock.monotonic() - begun_at)
+            raise _sum_up(failures, elapsed)
+        raise unknown or (
+            refusals[0] if refusals else NoExecutorError(application.name)
         )
 
     async def _await_arrival(
@@ -189,9 +195,23 @@ def _filter(
             refusals.append(reason)
 
 
-def _may_repeat(
-    error: ConnectionLostError | ExecutorBusyError | ReplyTimeoutError, repeat: Repeat
-) -> bool:
+def _sum_up(failures: Sequence[Failure], elapsed: timedelta) -> Failure:
+    """The last failure; if that is a time-out, one that is about all of them."""
+    last = failures[-1]
+    if len(failures) == 1 or not isinstance(last, ReplyTimeoutError):
+        return last
+    return ReplyTimeoutError(
+        last.executor,
+        elapsed,
+        delivered=any(
+            not isinstance(failure, ExecutorBusyError) and failure.delivered
+            for failure in failures
+        ),
+        asked=len(failures),
+    )
+
+
+def _may_repeat(error: Failure, repeat: Repeat) -> bool:
     match repeat:
         case Repeat.ALWAYS:
             return True

@@ -8,11 +8,12 @@ of their own version only. An operator may say which other version is to finish 
      │         in one transaction                                │
      └ a dry run ends here          the engine asks what is left ┘
 
-    REWIND   PLANNED ──▶ CANCELLING ──▶ REWINDING ──▶ MOVED
-    FORK     PLANNED ──▶ FORKING ──▶ CANCELLING ──▶ MOVED
+    REWIND   PLANNED ◀─▶ CANCELLING ──▶ REWINDING ──▶ MOVED
+    FORK     PLANNED ◀─▶ FORKING ──▶ CANCELLING ──▶ MOVED
 
-    SKIPPED (no longer there to be moved), REFUSED (it would lose something) and FAILED
-    (the executors would not) end an item as well.
+    It is PLANNED again if its first message certainly has not arrived. SKIPPED (no
+    longer there to be moved), REFUSED (it would lose something) and FAILED (the
+    executors would not, or it was changed behind Relay's back) end an item as well.
 
 Where the SDK can, a workflow keeps its id: it is cancelled, and rewound to where it
 was. Else a copy is made from there, and the original cancelled once the copy exists.
@@ -37,7 +38,8 @@ Invariants:
 - **Families move whole or not at all.** Children go first, for a parent that runs again
   must not meet its child cancelled; if one is refused, all of its family are.
 - **Nothing recorded is run again,** as in an ordinary recovery, and messages that were
-  not received yet are not lost: their workflow is refused.
+  not received yet are not lost: their workflow is refused. Where nobody could look for
+  them, the item says so, to its end.
 
 On failure: where nobody can be asked, it pauses and goes on, for as long as it takes. A
 no is taken three times; then the item is FAILED and says what is left behind, and a

@@ -139,7 +139,12 @@ class Books:
             return await _is_claimed(work, task.recovery)
 
     async def begin_item(
-        self, task: Task, item: MigrationItem, state: ItemState, start_step: int
+        self,
+        task: Task,
+        item: MigrationItem,
+        state: ItemState,
+        start_step: int,
+        remark: str | None,
     ) -> MigrationItem:
         """
         Note that a workflow is about to be moved; skip it if it is not ours any more.
@@ -149,7 +154,7 @@ class Books:
         """
         async with self._store.write() as work:
             if await _is_claimed(work, task.recovery):
-                after = replace(item, state=state, start_step=start_step, reason=None)
+                after = replace(item, state=state, start_step=start_step, reason=remark)
             else:
                 after = replace(
                     item,

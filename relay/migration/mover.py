@@ -169,7 +169,7 @@ class Mover:
                 return await self._begin(item, action), None
             case Advance(state=state, start_step=start_step):
                 return await self._books.write_item(
-                    self._task, item, state, None, start_step=start_step
+                    self._task, item, state, item.reason, start_step=start_step
                 ), None
             case End(state=state, reason=why):
                 return await self._write(item, state, why), None
@@ -182,7 +182,7 @@ class Mover:
                     if self._may_be_touched or _may_have_arrived(error):
                         raise
                     # Begin anew: what is true of it now may not be so after the pause.
-                    item = await self._write(item, ItemState.PLANNED, None)
+                    item = await self._write(item, ItemState.PLANNED, item.reason)
                     await self._pause(item, error)
                     return item, None
                 finally:
@@ -212,7 +212,7 @@ class Mover:
             if await self._books.is_claimed(self._task):
                 raise TargetGoneError(new)
         begun = await self._books.begin_item(
-            self._task, item, begin.state, begin.start_step
+            self._task, item, begin.state, begin.start_step, begin.remark
         )
         self._may_be_touched = False
         return begun

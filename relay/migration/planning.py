@@ -19,10 +19,14 @@ PENDING: Final = "PENDING"
 WAITING: Final = ("ENQUEUED", "DELAYED")
 UNFINISHED: Final = (PENDING, *WAITING)
 
-_NOT_LOOKED: Final = (
-    "Relay may not or cannot look for messages that it has not received yet; if there"
-    " are any, the move loses them"
+NOT_LOOKED: Final = (
+    "Relay could not look whether messages wait for it; a move loses those that do"
 )
+"""
+Of what is moved although nobody may be asked for messages, or nobody knows of them.
+
+True before the move and after it: it stays on the item.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,5 +289,5 @@ def _to_item(
     if refusal is not None:
         return replace(item, state=ItemState.REFUSED, reason=refusal)
     if facts.unread is None:
-        return replace(item, reason=_NOT_LOOKED)
+        return replace(item, reason=NOT_LOOKED)
     return item

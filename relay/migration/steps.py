@@ -11,6 +11,7 @@ from typing import TypeAlias, assert_never
 
 from relay.ids import AppVersion, ExecutorId
 from relay.migration.planning import (
+    NOT_LOOKED,
     UNFINISHED,
     find_start_step,
     is_ours,
@@ -38,8 +39,8 @@ class Sight:
     """
     What was read of a workflow; `None` where there is none, or nobody was asked.
 
-    `unread` is looked for before the beginning, `copy` for forks only, `steps` until it
-    is certain where the workflow goes on.
+    `unread` is counted before the beginning, where somebody may be asked and can tell;
+    `copy` is looked for in forks only, `steps` until it is certain where it goes on.
     """
 
     row: WorkflowRow | None
@@ -50,10 +51,15 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Note that it is about to be moved, unless the recovery is no longer ours."""
+    """
+    Note that it is about to be moved, unless the recovery is no longer ours.
+
+    `remark` is what is to be told of it when it has moved.
+    """
 
     state: ItemState
     start_step: int
+    remark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ def decide(move: Move, item: MigrationItem, sight: Sight) -> Action:
         case ItemState.CANCELLING:
             return _cancel(move, sight)
         case ItemState.REWINDING:
-            return _rewind(move, sight)
+            return _rewind(move, item, sight)
         case ItemState.MOVED | ItemState.SKIPPED | ItemState.REFUSED | ItemState.FAILED:
             raise AssertionError("an item that is closed needs nothing")
         case _:
@@ -121,7 +127,11 @@ def _begin(move: Move, sight: Sight) -> Action:
     if (reason := refuse_start(start_step)) is not None:
         return End(ItemState.REFUSED, reason)
     is_rewind = move.method is MigrationMethod.REWIND
-    return Begin(ItemState.CANCELLING if is_rewind else ItemState.FORKING, start_step)
+    return Begin(
+        ItemState.CANCELLING if is_rewind else ItemState.FORKING,
+        start_step,
+        NOT_LOOKED if sight.unread is None else None,
+    )
 
 
 def _cancel(move: Move, sight: Sight) -> Action:
@@ -131,13 +141,13 @@ def _cancel(move: Move, sight: Sight) -> Action:
     return _skip(move, sight.row) or Cancel()
 
 
-def _rewind(move: Move, sight: Sight) -> Action:
+def _rewind(move: Move, item: MigrationItem, sight: Sight) -> Action:
     row = sight.row
     if row is None:
         return End(ItemState.FAILED, "it was deleted after it had been cancelled")
     # Nothing but our rewind gives it that version.
     if row.app_version == move.app_version:
-        return End(ItemState.MOVED)
+        return End(ItemState.MOVED, item.reason)
     if row.status == CANCELLED:
         return Rewind()
     told = f"it was resumed after it had been cancelled: it is {row.status}"
@@ -161,7 +171,7 @@ def _fork(move: Move, item: MigrationItem, sight: Sight) -> Action:
 def _cancel_original(item: MigrationItem, sight: Sight) -> Action:
     row = sight.row
     if row is None or row.status == CANCELLED:
-        return End(ItemState.MOVED)
+        return End(ItemState.MOVED, item.reason)
     if row.status in UNFINISHED:
         return Cancel()
     return End(

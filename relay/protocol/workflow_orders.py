@@ -121,7 +121,31 @@ class _ForkReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkWorkflowRequest:
+class _Placing:
+    """An order that says which version is to run the work, and on which queue."""
+
+    app_version: str | None = None
+    queue_name: str | None = None
+    queue_partition_key: str | None = None
+
+    def used_options(self) -> tuple[str, ...]:
+        """The names of the options that are set."""
+        return _set_names(
+            app_version=self.app_version,
+            queue_name=self.queue_name,
+            queue_partition_key=self.queue_partition_key,
+        )
+
+    def _placement(self) -> Mapping[str, object]:
+        return _optional_texts(
+            application_version=self.app_version,
+            queue_name=self.queue_name,
+            queue_partition_key=self.queue_partition_key,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkWorkflowRequest(_Placing):
     """
     Orders a new workflow that takes over the steps of an old one before `start_step`.
 
@@ -131,19 +155,15 @@ class ForkWorkflowRequest:
 
     workflow_id: str
     start_step: int
-    app_version: str | None = None
     new_workflow_id: str | None = None
-    queue_name: str | None = None
-    queue_partition_key: str | None = None
     message_type: ClassVar[str] = "fork_workflow"
 
     def used_options(self) -> tuple[str, ...]:
         """The names of the options that are set."""
-        return _set_names(
-            app_version=self.app_version,
-            new_workflow_id=self.new_workflow_id,
-            queue_name=self.queue_name,
-            queue_partition_key=self.queue_partition_key,
+        # Not `super()`: it does not find a class that has got slots.
+        return (
+            *_Placing.used_options(self),
+            *_set_names(new_workflow_id=self.new_workflow_id),
         )
 
     def fields(self) -> Mapping[str, object]:
@@ -153,12 +173,9 @@ class ForkWorkflowRequest:
             "body": {
                 "workflow_id": self.workflow_id,
                 "start_step": self.start_step,
-                "application_version": self.app_version or REQUIRED_NULL,
+                "application_version": REQUIRED_NULL,
                 "new_workflow_id": self.new_workflow_id or REQUIRED_NULL,
-                **_optional_texts(
-                    queue_name=self.queue_name,
-                    queue_partition_key=self.queue_partition_key,
-                ),
+                **self._placement(),
             }
         }
 
@@ -174,7 +191,7 @@ class ForkWorkflowRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewindWorkflowRequest:
+class RewindWorkflowRequest(_Placing):
     """
     Orders a finished workflow put back on a queue without its steps from `start_step`.
 
@@ -186,18 +203,7 @@ class RewindWorkflowRequest:
 
     workflow_id: str
     start_step: int
-    app_version: str | None = None
-    queue_name: str | None = None
-    queue_partition_key: str | None = None
     message_type: ClassVar[str] = "rewind_workflow"
-
-    def used_options(self) -> tuple[str, ...]:
-        """The names of the options that are set."""
-        return _set_names(
-            app_version=self.app_version,
-            queue_name=self.queue_name,
-            queue_partition_key=self.queue_partition_key,
-        )
 
     def fields(self) -> Mapping[str, object]:
         _check_step(f"{self.message_type}.start_step", self.start_step)
@@ -205,11 +211,7 @@ class RewindWorkflowRequest:
             "body": {
                 "workflow_id": self.workflow_id,
                 "start_step": self.start_step,
-                **_optional_texts(
-                    application_version=self.app_version,
-                    queue_name=self.queue_name,
-                    queue_partition_key=self.queue_partition_key,
-                ),
+                **self._placement(),
             }
         }
 
@@ -258,26 +260,16 @@ class _ForksReply(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkFromFailureRequest:
+class ForkFromFailureRequest(_Placing):
     """Orders a new workflow for each of several, from the step that `mode` finds."""
 
     workflow_ids: tuple[str, ...]
     mode: ForkMode
-    app_version: str | None = None
-    queue_name: str | None = None
-    queue_partition_key: str | None = None
     message_type: ClassVar[str] = "fork_from_failure"
 
     def used_options(self) -> tuple[str, ...]:
         """The names of the options that are set, the mode's included."""
-        return (
-            *_set_names(
-                app_version=self.app_version,
-                queue_name=self.queue_name,
-                queue_partition_key=self.queue_partition_key,
-            ),
-            *self._mode(),
-        )
+        return (*_Placing.used_options(self), *self._mode())
 
     def fields(self) -> Mapping[str, object]:
         path = self.message_type
@@ -291,11 +283,7 @@ class ForkFromFailureRequest:
             "body": {
                 "workflow_ids": self.workflow_ids,
                 **self._mode(),
-                **_optional_texts(
-                    application_version=self.app_version,
-                    queue_name=self.queue_name,
-                    queue_partition_key=self.queue_partition_key,
-                ),
+                **self._placement(),
             }
         }
 

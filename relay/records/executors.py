@@ -50,6 +50,11 @@ class ExecutorRecord:
     unseen_starts: int
     last_error: str | None
 
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether no socket was ever behind it: a recovery needed a row."""
+        return not self.connection_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstoneRecord:

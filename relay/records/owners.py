@@ -53,19 +53,23 @@ class OwnerFacts:
     Attributes:
         status: of the executor's row; `None` when it has none.
         app_version: the version in that row.
+        is_placeholder: whether that row only guards a recovery, and no socket was ever
+            behind it.
         has_open_recovery: whether the ledger is at work for that executor already.
-        last_opened_at: when its newest recovery was opened, if it has a row.
+        last_opened_at: when its newest recovery was opened, if it is dead or deleted.
         last_closed_at: when that recovery ended.
         is_abandoned: whether an operator gave up on its newest recovery of the owner's
             version.
         deleted_at: when a record of this executor was last deleted by recovery.
-        reopened_at: when the census last reopened the ledger for a deleted one.
+        reopened_at: when the ledger was last opened for it without a death, by the
+            census or an operator.
         is_elsewhere: whether an executor of another application has this id and
-            version; asked only of those of which nothing else is known.
+            version; asked only of strangers.
     """
 
     status: ExecutorStatus | None = None
     app_version: AppVersion | None = None
+    is_placeholder: bool = False
     has_open_recovery: bool = False
     last_opened_at: datetime | None = None
     last_closed_at: datetime | None = None
@@ -73,6 +77,12 @@ class OwnerFacts:
     deleted_at: datetime | None = None
     reopened_at: datetime | None = None
     is_elsewhere: bool = False
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether no executor of that id is known to have been connected, ever."""
+        has_row = self.status is not None and not self.is_placeholder
+        return not has_row and self.deleted_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from relay.recovery.reports import (
     raise_alarm,
 )
 from relay.store import Store, UnitOfWork
+from relay.store.executors import ExecutorKey
 
 logger = structlog.get_logger(__name__)
 
@@ -238,6 +239,10 @@ class Bookkeeper:
                         if isinstance(decision, Strand) and entry is not None:
                             _alarm_after(work, "recovery_stranded", after)
             await self._delete(work, deaths)
+            strangers = await _find_strangers(work, [dead[r.id] for r in deaths])
+            await self._remember(
+                work, [r for r in deaths if r.executor.key not in strangers]
+            )
             await self._audit.record(work, *entries)
             return saved
 
@@ -249,6 +254,10 @@ class Bookkeeper:
         )
         if len(deleted) != len(records):
             raise AssertionError("a locked row of a DEAD executor has changed")
+
+    async def _remember(
+        self, work: UnitOfWork, records: Sequence[RecoveryRecord]
+    ) -> None:
         await work.tombstones.insert_many(
             [
                 TombstoneRecord(
@@ -317,6 +326,19 @@ class Bookkeeper:
             for record in records
             if record.id in saved
         }
+
+
+async def _find_strangers(
+    work: UnitOfWork, executors: Sequence[ExecutorRecord]
+) -> set[ExecutorKey]:
+    """
+    Those of which nobody was ever connected here: an operator had them recovered.
+
+    A tombstone would have the census recover by itself what a living process without a
+    key may be working on.
+    """
+    keys = {e.ref.key for e in executors if e.is_placeholder}
+    return keys - await work.tombstones.find_known(keys) if keys else keys
 
 
 def _settled(settlement: Settlement, work: UnitOfWork) -> RecoveryRecord:

@@ -242,7 +242,7 @@ class Ledger:
 
         For executors that Relay never saw, whose record was deleted, or whose recovery
         was abandoned or ended unverified. An unknown executor gets a DEAD row, which
-        guards the order like any other.
+        guards the order like any other, and does not make it a known one.
 
         Raises:
             NotFoundError: there is no such application.
@@ -318,7 +318,8 @@ async def _check_version(
     """
     Refuse a version that the census has not found with a stranger it knows.
 
-    Nothing would be pending, and the executor be remembered as one that was recovered.
+    Nothing would be pending, and that would be "verified". Before a census has found
+    the stranger, only the end of the recovery can say so.
     """
     versions = await work.unknown_owners.list_versions(ref.key)
     if versions and app_version not in versions:

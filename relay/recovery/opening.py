@@ -13,7 +13,8 @@ def dead_row(
     """
     The row of an executor that has none, so that its recovery can be guarded by it.
 
-    It is DEAD from the start; when the executor connects, it is an ordinary one.
+    It is DEAD from the start, and a placeholder; when the executor connects, it is an
+    ordinary one.
     """
     return ExecutorRecord(
         ref=ref,

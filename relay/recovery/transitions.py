@@ -192,11 +192,16 @@ def finished(
 ) -> RecoveryRecord:
     """DONE; without proof when no connected SDK could give it."""
     closed = _closed(record, RecoveryState.DONE, now=now)
-    return replace(
-        closed,
-        is_verified=finish.is_verified,
-        reason=None if finish.is_verified else "no connected SDK can verify it",
-    )
+    reason = None
+    if not finish.is_verified:
+        reason = "no connected SDK can verify it"
+    elif record.lost_at is None and record.attempts == 0:
+        # No death has told the version: it may be a slip of whoever asked for it.
+        reason = (
+            f"nothing of version {record.app_version} is pending; nobody was asked"
+            " about other versions"
+        )
+    return replace(closed, is_verified=finish.is_verified, reason=reason)
 
 
 def returned(record: RecoveryRecord, *, now: datetime) -> RecoveryRecord:

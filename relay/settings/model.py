@@ -135,7 +135,8 @@ class RelaySettings(BaseSettings):
         ge=1,
         le=29,
         allow_inf_nan=False,
-        description="seconds the executors have to answer a caller's request",
+        description="seconds the executors have, together, to answer a caller's"
+        " request; one has 10 at most while another can be asked",
     )
     slow_request_timeout_secs: Seconds = Field(
         default=300,

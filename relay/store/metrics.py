@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, delete, func, insert, select, tuple_,
 from relay.db import Transaction
 from relay.ids import ApplicationId, ExecutorId
 from relay.records import MetricRecord, MetricType
-from relay.store.tables import collection, executor, metric, recovery
+from relay.store.tables import collection, metric, recovery
 
 # Bounds how long encoding the rows of one statement keeps the event loop busy.
 _CHUNK: Final = 250
@@ -35,24 +35,6 @@ class MetricRepository:
             select(collection).where(collection.c.application_id.in_(ids))
         )
         return {row.application_id: row.collected_to for row in rows}
-
-    async def find_first_contacts(
-        self, ids: Collection[ApplicationId]
-    ) -> dict[ApplicationId, datetime]:
-        """
-        Application to when the first of its executors that are known connected.
-
-        Those of which no executor is known are missing.
-        """
-        rows = await self._transaction.execute(
-            select(
-                executor.c.application_id,
-                func.min(executor.c.created_at).label("first_contact_at"),
-            )
-            .where(executor.c.application_id.in_(ids))
-            .group_by(executor.c.application_id)
-        )
-        return {row.application_id: row.first_contact_at for row in rows}
 
     async def close_window(
         self,

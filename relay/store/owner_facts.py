@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import FromClause, Select, String, and_, func, select, union
@@ -60,13 +61,13 @@ class OwnerFactRepository:
         found = await self._find_rows(application_id, owners)
         found |= await self._add_deletions(application_id, found)
         # The rare ones: what few owners need is not joined for all.
-        dead = [o for o, f in found.items() if f.status is ExecutorStatus.DEAD]
-        found |= await self._add_history(application_id, dead, found)
-        strange = [
+        gone = [
             owner
             for owner, facts in found.items()
-            if facts.status is None and facts.deleted_at is None
+            if facts.status is ExecutorStatus.DEAD or facts.deleted_at is not None
         ]
+        found |= await self._add_history(application_id, gone, found)
+        strange = [owner for owner, facts in found.items() if facts.is_stranger]
         elsewhere = await self._find_elsewhere(application_id, strange)
         return found | {o: replace(found[o], is_elsewhere=True) for o in elsewhere}
 
@@ -80,6 +81,7 @@ class OwnerFactRepository:
                 given.c.app_version.label("owner_version"),
                 executor.c.status,
                 executor.c.app_version,
+                executor.c.connection_id,
                 recovery.c.id.label("recovery_id"),
             ).select_from(
                 given.outerjoin(
@@ -95,6 +97,7 @@ class OwnerFactRepository:
             Owner(row.owner_id, row.owner_version): OwnerFacts(
                 status=None if row.status is None else ExecutorStatus(row.status),
                 app_version=row.app_version,
+                is_placeholder=row.connection_id == "",
                 has_open_recovery=row.recovery_id is not None,
             )
             for row in rows
@@ -103,8 +106,12 @@ class OwnerFactRepository:
     async def _add_deletions(
         self, application_id: ApplicationId, found: dict[Owner, OwnerFacts]
     ) -> dict[Owner, OwnerFacts]:
-        """Facts about the tombstones of those without a row, of whatever version."""
-        gone = [owner for owner, facts in found.items() if facts.status is None]
+        """Tombstones, of whatever version, of those without a row of their own."""
+        gone = [
+            owner
+            for owner, facts in found.items()
+            if facts.status is None or facts.is_placeholder
+        ]
         if not gone:
             return {}
         given = self._given([(executor_id,) for executor_id in _ids_of(gone)])
@@ -151,9 +158,12 @@ class OwnerFactRepository:
             .order_by(ranked.c.opened_at, ranked.c.id)
         )
         newest: dict[str, Any] = {}
+        reopened: dict[str, datetime] = {}
         states: dict[Owner, RecoveryState] = {}
         for row in rows:
             newest[row.executor_id] = row
+            if row.lost_at is None:
+                reopened[row.executor_id] = row.opened_at
             owner = Owner(row.executor_id, row.app_version)
             states[owner] = RecoveryState(row.state)
         return {
@@ -161,6 +171,9 @@ class OwnerFactRepository:
                 found[owner],
                 last_opened_at=newest[owner.executor_id].opened_at,
                 last_closed_at=newest[owner.executor_id].closed_at,
+                reopened_at=_find_later(
+                    found[owner].reopened_at, reopened.get(owner.executor_id)
+                ),
                 is_abandoned=states.get(owner) is RecoveryState.ABANDONED,
             )
             for owner in owners
@@ -214,6 +227,7 @@ def _newest_first(application_id: ApplicationId, given: FromClause) -> Select[An
         recovery.c.app_version,
         recovery.c.state,
         recovery.c.opened_at,
+        recovery.c.lost_at,
         recovery.c.closed_at,
         func.row_number()
         .over(
@@ -226,6 +240,10 @@ def _newest_first(application_id: ApplicationId, given: FromClause) -> Select[An
         # Not a join: SQLite would read the whole list again for every recovery.
         recovery.c.executor_id.in_(select(given.c.executor_id)),
     )
+
+
+def _find_later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _ids_of(owners: Collection[Owner]) -> Sequence[ExecutorId]:

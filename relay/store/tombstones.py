@@ -86,6 +86,17 @@ class TombstoneRepository:
         )
         return rows[0] if rows else None
 
+    async def find_known(self, keys: Collection[ExecutorKey]) -> set[ExecutorKey]:
+        """Which of these executors have a tombstone, of whatever version."""
+        given = self._transaction.table_of(
+            {"application_id": String(), "executor_id": String()}, sorted(keys)
+        )
+        key = (tombstone.c.application_id, tombstone.c.executor_id)
+        rows = await self._transaction.execute(
+            select(*key).where(tuple_(*key).in_(select(given))).distinct()
+        )
+        return {(row.application_id, row.executor_id) for row in rows}
+
     async def mark_reopened(
         self, application_id: ApplicationId, executor_ids: Collection[ExecutorId]
     ) -> None:

@@ -26,7 +26,6 @@ from relay.store.tables import (
     executor,
     organization,
     recovery,
-    tombstone,
     unknown_owner,
 )
 
@@ -40,14 +39,16 @@ _HAS_OPEN_RECOVERY = exists().where(
     recovery.c.closed_at.is_(None),
 )
 _WAS_RECOVERED = exists().where(
-    tombstone.c.application_id == unknown_owner.c.application_id,
-    tombstone.c.executor_id == unknown_owner.c.executor_id,
-    tombstone.c.app_version == unknown_owner.c.app_version,
-    tombstone.c.deleted_at >= unknown_owner.c.last_seen_at,
+    recovery.c.application_id == unknown_owner.c.application_id,
+    recovery.c.executor_id == unknown_owner.c.executor_id,
+    recovery.c.app_version == unknown_owner.c.app_version,
+    recovery.c.is_verified.is_(True),
+    recovery.c.closed_at >= unknown_owner.c.last_seen_at,
 )
 _HAS_CONNECTED = exists().where(
     executor.c.application_id == unknown_owner.c.application_id,
     executor.c.executor_id == unknown_owner.c.executor_id,
+    executor.c.connection_id != "",
 )
 
 

@@ -151,7 +151,7 @@ async def test_list_refuses_an_unknown_state(house: House) -> None:
     )
 
     assert document["errors"][0]["location"].startswith("query.state")
-    problem(await house.client.get(RECOVERIES, params={"limit": "1001"}), 400)
+    problem(await house.client.get(RECOVERIES, params={"limit": "1001"}), 422)
 
 
 async def test_get_tells_the_whole_story(house: House) -> None:

@@ -281,7 +281,7 @@ async def test_a_stranger_is_listed_audited_once_and_never_ordered(town: Town) -
 async def test_an_operator_has_the_work_of_a_stranger_recovered(
     town: Town, ledger: Ledger
 ) -> None:
-    """The one way to it; verified and remembered like any other."""
+    """The one way to it; verified like any other."""
     peer = await town.join("peer")
     town.work.add("stranger", "v1", "w-1")
     await town.census.take_now()

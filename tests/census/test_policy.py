@@ -154,6 +154,25 @@ def test_a_stranger_is_shown_and_never_ordered() -> None:
     assert verdict_on(UNKNOWN) == Show(OwnerKind.UNKNOWN)
 
 
+def test_a_stranger_stays_one_when_its_recovery_has_ended() -> None:
+    """The row guarded an operator's order; nobody knows whether there is a process."""
+    stranger = replace(DEAD, is_placeholder=True)
+
+    assert verdict_on(stranger) == Show(OwnerKind.UNKNOWN)
+    assert verdict_on(replace(stranger, is_elsewhere=True)) == Leave()
+    assert verdict_on(replace(stranger, last_closed_at=ASKED)) == Leave()
+    assert verdict_on(stranger, is_online=True) == Leave()
+    given_up = replace(stranger, is_abandoned=True)
+    assert verdict_on(given_up) == Show(OwnerKind.ABANDONED)
+
+
+def test_a_row_of_a_forgotten_executor_makes_no_stranger_of_it() -> None:
+    """It was connected before its record was deleted."""
+    forgotten = replace(DEAD, is_placeholder=True, deleted_at=LONG_AGO)
+
+    assert isinstance(verdict_on(forgotten), Reopen)
+
+
 def test_an_executor_of_another_application_is_no_stranger() -> None:
     """Some SDKs count the whole database."""
     assert verdict_on(OwnerFacts(is_elsewhere=True)) == Leave()

@@ -176,6 +176,7 @@ class Town(Stage):
             reader.ref,
             app_version=reader.info.application_version,
             recovery_id=f"r-{reader.ref.executor_id}",
+            lost_at=self.clock.now(),
             now=self.clock.now(),
         )
         async with self.store.write() as unit:

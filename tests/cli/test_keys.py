@@ -13,6 +13,9 @@ def test_a_key_is_printed_once_and_stored_as_a_hash(run: Run) -> None:
     key = created.out.strip()
 
     assert created.status == 0
+    assert created.err.endswith(
+        "the key is on standard output; keep it, it is not shown again\n"
+    )
     assert key.startswith("dbos_")
     assert len(key) >= len("dbos_") + 43
     assert run("key", "list", "--json").objects == [

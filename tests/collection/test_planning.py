@@ -33,10 +33,13 @@ def at(text: str, day: int = 2) -> datetime:
     return datetime.fromisoformat(f"2026-01-{day:02}T{text}Z")
 
 
+REGISTERED = at("00:00:00", day=1)
+
+
 def plan(
     now: datetime,
     last_end: datetime | None = None,
-    first_contact: datetime | None = None,
+    registered_at: datetime = REGISTERED,
     *,
     period: timedelta = PERIOD,
     kept: Window | None = None,
@@ -45,7 +48,7 @@ def plan(
         now=now,
         period=period,
         last_end=last_end,
-        first_contact=first_contact,
+        registered_at=registered_at,
         kept=kept,
     )
 
@@ -71,29 +74,24 @@ def test_a_window_that_is_over_is_left_to_settle() -> None:
     assert plan(at("12:10:05"), last_end=at("12:05:00")) is not None
 
 
-def test_the_first_window_begins_at_the_first_contact() -> None:
+def test_the_first_window_begins_at_the_registration() -> None:
     """Cut to a second, so that its length is a whole number of them."""
-    window = plan(at("12:10:05"), first_contact=at("12:06:07.8"))
+    window = plan(at("12:10:05"), registered_at=at("12:06:07.8"))
 
     assert window == Window(at("12:06:07"), at("12:10:00"))
 
 
-def test_a_first_contact_within_the_open_window_is_asked_for_later() -> None:
+def test_a_registration_within_the_open_window_is_asked_for_later() -> None:
     """At its end, with all that happened since."""
-    assert plan(at("12:10:05"), first_contact=at("12:10:02")) is None
-    assert plan(at("12:15:05"), first_contact=at("12:10:02")) == Window(
+    assert plan(at("12:10:05"), registered_at=at("12:10:02")) is None
+    assert plan(at("12:15:05"), registered_at=at("12:10:02")) == Window(
         at("12:10:02"), at("12:15:00")
     )
 
 
-def test_without_any_contact_nothing_is_asked() -> None:
-    """The row of the executor is not written yet; the next round will find it."""
-    assert plan(at("12:10:05")) is None
-
-
-def test_a_first_contact_before_the_last_window_does_not_matter() -> None:
+def test_a_registration_before_the_last_window_does_not_matter() -> None:
     """The first window was once."""
-    window = plan(at("12:10:05"), at("12:05:00"), first_contact=at("01:00:00"))
+    window = plan(at("12:10:05"), at("12:05:00"), registered_at=at("01:00:00"))
 
     assert window == Window(at("12:05:00"), at("12:10:00"))
 
@@ -178,9 +176,9 @@ def test_a_clock_that_was_set_back_by_more_than_a_period_is_noticed() -> None:
     assert is_set_back(at("12:05:00"), PERIOD, at("12:10:00.000001"))
 
 
-def test_a_first_contact_in_the_future_begins_now() -> None:
+def test_a_registration_in_the_future_begins_now() -> None:
     """It was written down before the clock was set right."""
-    window = plan(at("12:10:05"), first_contact=at("12:10:00", day=30))
+    window = plan(at("12:10:05"), registered_at=at("12:10:00", day=30))
 
     assert window == Window(at("12:05:00"), at("12:10:00"))
 
@@ -201,15 +199,15 @@ def test_windows_follow_each_other_without_gap_or_overlap(
     period: timedelta, waits: list[timedelta]
 ) -> None:
     """However the rounds come, but for what lies more than a day back."""
-    now = first_contact = at("12:34:56.789")
+    now = registered_at = at("12:34:56.789")
     last_end: datetime | None = None
     for wait in waits:
         now += wait
-        window = plan(now, last_end, first_contact, period=period)
+        window = plan(now, last_end, registered_at, period=period)
         if window is None:
             continue
         span = window.end - window.start
-        begin = last_end or first_contact.replace(microsecond=0)
+        begin = last_end or registered_at.replace(microsecond=0)
         assert window.start == max(begin, window.end - LONGEST_WINDOW)
         assert timedelta(0) < span <= LONGEST_WINDOW
         assert span % timedelta(seconds=1) == timedelta(0)
@@ -230,7 +228,7 @@ def play(
         turns: how far the clock moves, and whether what is then asked has counts: only
             windows with counts leave rows that can be found again.
     """
-    now = first_contact = at("12:34:56.789", day=15)
+    now = registered_at = at("12:34:56.789", day=15)
     last_end: datetime | None = None
     rows: list[Window] = []
     for turn, has_counts in turns:
@@ -239,7 +237,7 @@ def play(
         if is_set_back(now, period, last_end):
             before = find_end(now, period)
             kept = next((row for row in rows[::-1] if row.start < before), None)
-        window = plan(now, last_end, first_contact, period=period, kept=kept)
+        window = plan(now, last_end, registered_at, period=period, kept=kept)
         if window is None:
             continue
         # What the store does with those that begin later.

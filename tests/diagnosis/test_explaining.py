@@ -19,6 +19,7 @@ from relay.protocol.queues import Limits
 from relay.protocol.rows import EPOCH
 from relay.protocol.versions import ListApplicationVersionsRequest
 from relay.records import Owner, OwnerKind, TombstoneRecord
+from relay.recovery.opening import dead_row
 from relay.tasks import TaskSet
 from tests.diagnosis.cases import MINUTE, SECOND, bounded, enqueued, limits_of, pending
 from tests.diagnosis.office import TIMEOUT, Office
@@ -165,10 +166,13 @@ async def test_a_forgotten_owner_is_known_by_its_tombstone(office: Office) -> No
     assert finding.since == NOW
 
 
+@pytest.mark.parametrize("was_ordered", [False, True])
 async def test_an_owner_that_the_census_lists_is_unknown_since_then(
-    office: Office,
+    office: Office, was_ordered: bool
 ) -> None:
     async with office.store.write() as work:
+        if was_ordered:
+            await work.executors.insert(dead_row(LOST, V1, work.now))
         owner = Owner(LOST.executor_id, V1)
         await work.unknown_owners.note(SHOP.id, {owner: (OwnerKind.UNKNOWN, 1)})
     office.hold(pending())

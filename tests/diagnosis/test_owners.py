@@ -265,6 +265,17 @@ def test_a_recovery_ordered_for_another_version_of_a_stranger_is_not_its_own() -
     assert finding.code is Code.OWNER_UNKNOWN
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_row_without_a_socket_makes_nobody_seen(is_open: bool) -> None:
+    """An operator ordered work of it once, or does so now, of another version."""
+    recovery = make_recovery(dead_ref("e1"), app_version=AppVersion("v0"), now=NOW)
+    facts = replace(DEAD, is_placeholder=True, last_closed_at=NOW - MINUTE)
+
+    finding = diagnose(pending(), owned(facts, recovery=recovery if is_open else None))
+
+    assert finding.code is Code.OWNER_UNKNOWN
+
+
 def test_a_recovery_that_was_ordered_for_somebody_unseen_counts() -> None:
     recovery = make_recovery(dead_ref("e1"), now=NOW)
 

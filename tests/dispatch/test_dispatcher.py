@@ -219,7 +219,35 @@ async def test_whole_time_is_bounded(room: Room) -> None:
     [outcome] = await asking
     assert isinstance(outcome, ReplyTimeoutError)
     assert sum(len(peer.requests) for peer in silent) == 3
-    assert outcome.timeout == timedelta(seconds=10)
+    assert outcome.timeout == MINUTE
+
+
+async def test_all_who_did_not_answer_are_told_with_the_whole_time(room: Room) -> None:
+    """What was left for the last one says nothing of what has happened."""
+    room.connect("e1").on(ExecutorInfoRequest, silence)
+    room.connect("e2", in_flight=1).on(ExecutorInfoRequest, lost("e2", delivered=True))
+    room.connect("old", in_flight=2).on(ExecutorInfoRequest, failing(unknown("old")))
+    room.connect("e3", in_flight=3).on(ExecutorInfoRequest, silence)
+
+    asking = asyncio.gather(
+        room.ask(attempt_timeout=timedelta(seconds=10)), return_exceptions=True
+    )
+    await room.clock.advance(timedelta(seconds=20))
+
+    [outcome] = await asking
+    assert str(outcome) == "3 executors did not answer within 20 s; the last was e3"
+
+
+async def test_what_was_delivered_to_anybody_may_have_been_done(room: Room) -> None:
+    """Also if the last one has certainly not got it."""
+    room.connect("e1").on(ExecutorInfoRequest, lost("e1", delivered=True))
+    late = ReplyTimeoutError(ExecutorId("e2"), MINUTE, delivered=False)
+    room.connect("e2", in_flight=1).on(ExecutorInfoRequest, failing(late))
+
+    with pytest.raises(ReplyTimeoutError) as caught:
+        await room.ask()
+
+    assert caught.value.delivered
 
 
 async def test_last_failure_is_told(room: Room) -> None:

@@ -6,13 +6,21 @@ from relay.errors import (
     ConflictError,
     InvalidInputError,
     NotFoundError,
+    UnknownMessageError,
 )
-from relay.ids import AppVersion, RecoveryId
+from relay.ids import AppVersion, ExecutorId, RecoveryId
 from relay.protocol.sdk import Sdk
-from relay.records import OPEN_STATES, ItemState, MigrationMethod, RecoveryState
+from relay.records import (
+    OPEN_STATES,
+    AuditStatus,
+    ItemState,
+    MigrationMethod,
+    RecoveryState,
+)
 from tests.migration.yard import OLDER, Yard
 from tests.operations.desk import ANN
 from tests.recovery.records import V1
+from tests.recovery.stage import MODERN
 
 on_sqlite = pytest.mark.parametrize("engine_name", ["sqlite"], indirect=True)
 
@@ -213,6 +221,50 @@ async def test_private_applications_are_not_asked_for_messages(yard: Yard) -> No
     assert item.state is ItemState.MOVED
     asked = {request.message_type for request in peer.requests}
     assert "get_workflow_notifications" not in asked
+
+
+@on_sqlite
+@pytest.mark.parametrize("sdk", [MODERN, OLDER])
+@pytest.mark.parametrize("is_private", [True, False])
+async def test_where_nobody_could_look_for_messages_the_end_says_so_too(
+    yard: Yard, sdk: Sdk, is_private: bool
+) -> None:
+    """In private mode, and where no SDK can tell: in the answer and the audit log."""
+    recovery_id = await yard.strand("w")
+    await yard.set(private_mode=is_private)
+    yard.connect(sdk=sdk)
+
+    async def know_none(kind: str, _: object) -> None:
+        if kind == "get_workflow_notifications":
+            raise UnknownMessageError(ExecutorId("e2"), "Unknown message type")
+
+    yard.before = know_none
+    [planned] = (await yard.plan(recovery_id)).items
+    [item] = (await yard.move(recovery_id)).items
+
+    assert item.state is ItemState.MOVED
+    assert "could not look whether messages wait" in (item.reason or "")
+    assert item.reason == planned.reason
+    [moved] = await yard.audit(recovery_id, "workflow.migrate")
+    assert moved.entry.status is AuditStatus.SUCCESS
+    assert moved.entry.details["reason"] == item.reason
+
+
+@on_sqlite
+async def test_what_was_looked_for_at_its_turn_needs_no_remark(yard: Yard) -> None:
+    """The last look counts, not that of the plan."""
+    recovery_id = await yard.strand("w")
+    await yard.set(private_mode=True)
+    yard.connect()
+    await yard.begin(recovery_id)
+    [planned] = (await yard.report(recovery_id)).items
+    await yard.set(private_mode=False)
+
+    yard.start()
+    [item] = (await yard.reach_end(recovery_id)).items
+
+    assert planned.reason is not None
+    assert (item.state, item.reason) == (ItemState.MOVED, None)
 
 
 # --- runs that make copies -----------------------------------------------------------

@@ -115,7 +115,7 @@ def test_a_plan_says_where_nobody_looked_for_messages() -> None:
     [item] = plan(situation(facts(pending(), unread=None)))
 
     assert item.state is PLANNED
-    assert "the move loses them" in (item.reason or "")
+    assert "a move loses those" in (item.reason or "")
 
 
 # --- families that keep their ids ----------------------------------------------------

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from relay.migration.planning import NOT_LOOKED
 from relay.migration.steps import (
     Action,
     Advance,
@@ -65,9 +66,30 @@ def test_what_is_stranded_still_is_begun(
     method: MigrationMethod, state: ItemState, row: WorkflowRow
 ) -> None:
     """From the step that is missing now, not when it was planned."""
-    action = after(PLANNED, row, method, steps=recorded(None, None, None, None))
+    steps = recorded(None, None, None, None)
 
-    assert action == Begin(state, 5)
+    assert after(PLANNED, row, method, steps=steps, unread=0) == Begin(state, 5)
+
+
+def test_a_move_before_which_nobody_could_look_for_messages_is_remarked() -> None:
+    action = after(PLANNED, pending(), unread=None)
+
+    assert action == Begin(CANCELLING, 0, NOT_LOOKED)
+
+
+@pytest.mark.parametrize(
+    ("state", "method", "row"),
+    [
+        (REWINDING, REWIND, enqueued("w", app_version="v2")),
+        (CANCELLING, FORK, CANCELLED),
+    ],
+)
+def test_a_remark_stays_when_the_workflow_has_moved(
+    state: ItemState, method: MigrationMethod, row: WorkflowRow
+) -> None:
+    remarked = item(state, new_workflow_id="copy", reason=NOT_LOOKED)
+
+    assert decide(move(method), remarked, Sight(row=row)) == End(MOVED, NOT_LOOKED)
 
 
 @pytest.mark.parametrize("method", [REWIND, FORK])

@@ -172,9 +172,9 @@ def test_fork_sends_what_is_set() -> None:
     }
     assert request.used_options() == (
         "app_version",
-        "new_workflow_id",
         "queue_name",
         "queue_partition_key",
+        "new_workflow_id",
     )
 
 

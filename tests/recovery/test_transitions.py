@@ -182,6 +182,21 @@ def test_finished_row_is_closed(is_verified: bool) -> None:
     assert record.target == PEER
 
 
+def test_an_end_without_an_order_says_of_which_version_nothing_was_pending() -> None:
+    """No death has told that version: a slip looks the same."""
+    finish = Finish(is_verified=True)
+    after_death = replace(claimed(), lost_at=NOW)
+
+    record = transitions.finished(claimed(), finish, now=LATER)
+
+    assert record.is_verified is True
+    assert record.reason == (
+        "nothing of version v1 is pending; nobody was asked about other versions"
+    )
+    assert transitions.finished(after_death, finish, now=LATER).reason is None
+    assert transitions.finished(ordered(), finish, now=LATER).reason is None
+
+
 def test_returned_row_is_closed() -> None:
     """Its executor is alive; nothing is to be done."""
     record = transitions.returned(ordered(), now=LATER)

@@ -14,9 +14,7 @@ from relay.testing.clock import START
 from tests.store.rows import (
     APP,
     OTHER_APP,
-    add_executors,
     add_recoveries,
-    make_executor,
     make_metric,
     make_recovery,
     register,
@@ -188,21 +186,6 @@ async def test_the_last_window_before_an_instant_is_found(store: Store) -> None:
 
     starts = [None if row is None else row.time_bucket for row in found]
     assert starts == [None, START, START, START + 2 * MINUTE]
-
-
-async def test_the_first_contact_is_that_of_the_first_executor(store: Store) -> None:
-    """As far as executors are known."""
-    await register(store, APP, OTHER_APP)
-    await add_executors(
-        store,
-        make_executor("late", created_at=START + MINUTE),
-        make_executor("early", created_at=START),
-    )
-
-    async with store.read() as work:
-        found = await work.metrics.find_first_contacts([APP.id, OTHER_APP.id])
-
-    assert found == {APP.id: START}
 
 
 async def test_recoveries_are_counted_by_executor(store: Store) -> None:

@@ -8,6 +8,7 @@ from relay.db import Database
 from relay.ids import (
     ApplicationRef,
     AppVersion,
+    ConnectionId,
     ExecutorId,
     ExecutorRef,
     RecoveryId,
@@ -91,6 +92,24 @@ async def test_an_executor_has_a_status_and_a_version(store: Store) -> None:
     )
 
 
+async def test_a_row_without_a_socket_makes_nobody_known(store: Store) -> None:
+    """It was made for a recovery; only a tombstone tells of an executor before it."""
+    await register(store, APP, OTHER_APP)
+    await add_executors(
+        store,
+        make_executor("e1", status=ExecutorStatus.DEAD, connection_id=ConnectionId("")),
+        make_executor("e1", OTHER_APP, app_version=V1),
+    )
+
+    strange = await facts_of(store)
+    await bury(store, "v2")
+    known = await facts_of(store)
+
+    assert (strange.is_stranger, strange.is_elsewhere) == (True, True)
+    assert strange.status is ExecutorStatus.DEAD
+    assert (known.is_stranger, known.deleted_at) == (False, START)
+
+
 async def test_an_open_recovery_is_known(store: Store) -> None:
     """Of whatever version: there is one an executor."""
     await register(store, APP)
@@ -117,6 +136,25 @@ async def test_the_newest_recovery_of_a_dead_executor_is_dated(store: Store) -> 
 
     assert facts.last_opened_at == START + 2 * HOUR
     assert facts.last_closed_at == START + 3 * HOUR
+
+
+async def test_an_opening_without_a_death_counts_as_one_by_the_census(
+    store: Store,
+) -> None:
+    """Of a deleted executor, too, and in whatever version; a death does not."""
+    await register(store, APP)
+    await bury(store, reopened_at=START)
+    death = ended("death", RecoveryState.DONE, "v3", 9 * HOUR)
+    await add_recoveries(
+        store,
+        ended("by hand", RecoveryState.DONE, "v2", 2 * HOUR),
+        ended("earlier", RecoveryState.DONE, opened=HOUR),
+        replace(death, lost_at=START + 8 * HOUR),
+    )
+
+    facts = await facts_of(store)
+
+    assert facts.reopened_at == START + 2 * HOUR
 
 
 async def test_what_was_given_up_is_the_newest_of_that_version(store: Store) -> None:

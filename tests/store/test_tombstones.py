@@ -57,6 +57,20 @@ async def test_reopening_is_noted_for_every_version_of_an_executor(
     assert found.reopened_at == START + HOUR
 
 
+async def test_whoever_has_a_tombstone_of_any_version_is_known(store: Store) -> None:
+    """In the application that it died in."""
+    await register(store, APP, OTHER_APP)
+    await bury(store, tombstone("e1"), tombstone("e1", "v2"), tombstone("e2"))
+    e1, e3 = ExecutorId("e1"), ExecutorId("e3")
+
+    async with store.read() as work:
+        found = await work.tombstones.find_known(
+            {(APP.id, e1), (APP.id, e3), (OTHER_APP.id, e1)}
+        )
+
+    assert found == {(APP.id, e1)}
+
+
 async def test_the_last_reopened_come_first(store: Store, clock: FakeClock) -> None:
     """As many as are asked for."""
     await register(store, APP)

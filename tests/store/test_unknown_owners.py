@@ -1,10 +1,11 @@
 """Owners whose pending work nobody will recover by themselves."""
 
+from dataclasses import replace
 from datetime import timedelta
 
-from relay.ids import AppVersion, ExecutorId, ExecutorRef, RecoveryId
+from relay.ids import AppVersion, ConnectionId, ExecutorId, RecoveryId
 from relay.liveness.states import ExecutorStatus
-from relay.records import Owner, OwnerKind, OwnerRecord, TombstoneRecord
+from relay.records import Owner, OwnerKind, OwnerRecord, RecoveryState
 from relay.store import Store
 from relay.testing.clock import START, FakeClock
 from tests.store.rows import (
@@ -134,6 +135,19 @@ async def test_a_stranger_that_has_connected_is_not_shown(store: Store) -> None:
     assert [record.owner for record in await shown(store)] == [owner("e2")]
 
 
+async def test_a_row_without_a_socket_does_not_hide_a_stranger(store: Store) -> None:
+    """A recovery of it was ordered once, and has ended."""
+    await register(store, APP)
+    await note(store, {owner("e1"): (UNKNOWN, 1)})
+
+    await add_executors(
+        store,
+        make_executor("e1", status=ExecutorStatus.DEAD, connection_id=ConnectionId("")),
+    )
+
+    assert [record.owner for record in await shown(store)] == [owner("e1")]
+
+
 async def test_an_owner_with_an_open_recovery_is_not_shown(store: Store) -> None:
     """An operator has ordered it."""
     await register(store, APP)
@@ -156,15 +170,15 @@ async def test_an_owner_that_was_recovered_since_is_not_shown(
     owners = {owner(version=v): (UNKNOWN, 1) for v in ("v1", "v2")}
     await note(store, owners)
     await clock.advance(MINUTE)
-    async with store.write() as work:
-        await work.tombstones.insert(
-            TombstoneRecord(
-                executor=ExecutorRef(APP, ExecutorId("e1")),
-                app_version=AppVersion("v1"),
-                recovery_id=RecoveryId("r1"),
-                deleted_at=work.now,
-            )
-        )
+    done = make_recovery("r1", "e1", state=RecoveryState.DONE)
+    done = replace(done, app_version=AppVersion("v1"), closed_at=clock.now())
+    await add_recoveries(
+        store,
+        replace(done, is_verified=True),
+        replace(
+            done, id=RecoveryId("r2"), app_version=AppVersion("v2"), is_verified=False
+        ),
+    )
 
     assert [record.owner for record in await shown(store)] == [owner(version="v2")]
     await clock.advance(MINUTE)

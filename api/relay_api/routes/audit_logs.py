@@ -9,7 +9,7 @@ from relay.access import Permission
 from relay.records import AuditRecord, AuditStatus
 from relay.registry import Actor, AuditQuery
 from relay_api.dependencies import ServerHere, reads_organization
-from relay_api.paging import DEFAULT_LIMIT, Limit, Offset, check_limit
+from relay_api.paging import DEFAULT_LIMIT, ContractLimit, Offset, check_limit
 from relay_api.shapes import Answer, Instant, InstantText
 
 router = APIRouter()
@@ -77,7 +77,7 @@ async def list_audit_logs(
     operation: str | None = None,
     subject: str | None = None,
     target: str | None = None,
-    limit: Limit = DEFAULT_LIMIT,
+    limit: ContractLimit = DEFAULT_LIMIT,
     offset: Offset = 0,
 ) -> list[AuditLogEntry]:
     """The entries that match all filters, newest first; a blank filter is none."""
@@ -108,7 +108,7 @@ async def list_old_audit_logs(
     operation: str | None = None,
     subject: str | None = None,
     target: str | None = None,
-    page_size: Limit = DEFAULT_LIMIT,
+    page_size: ContractLimit = DEFAULT_LIMIT,
     offset: Offset = 0,
 ) -> OldAuditLogPage:
     """The same log in the form that older clients know."""

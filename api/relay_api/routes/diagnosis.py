@@ -24,7 +24,7 @@ from relay_api.dependencies import (
     WorkflowId,
     reads_application,
 )
-from relay_api.paging import DEFAULT_LIMIT, Limit, Passed, check_limit
+from relay_api.paging import DEFAULT_LIMIT, Limit, Passed
 from relay_api.shapes import Answer, Instant, format_instant
 from relay_api.waiting import while_connected
 
@@ -158,7 +158,7 @@ async def get_attention(
     """The workflows that do not move, of the next `limit` that are unfinished."""
     page = await while_connected(
         request,
-        server.diagnosis.list_attention(name, limit=check_limit(limit), offset=offset),
+        server.diagnosis.list_attention(name, limit=limit, offset=offset),
     )
     return await answer_object(
         server.clock,

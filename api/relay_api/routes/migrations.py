@@ -54,7 +54,8 @@ class MigratedWorkflow(Answer):
 
     `startStep` is the first step that runs again, 0 for the first there is.
     `newWorkflowId` is that of its copy where the SDK cannot move it under its own id.
-    `reason` says why it was refused, skipped or failed, and what is left behind.
+    `reason` says why it was refused, skipped or failed, and what is left behind; of
+    what is moved it says where Relay could not look for messages.
     """
 
     workflow_id: str

@@ -24,7 +24,7 @@ from relay_api.dependencies import (
     changes_application,
     reads_application,
 )
-from relay_api.paging import DEFAULT_LIMIT, Limit, Offset, check_limit
+from relay_api.paging import DEFAULT_LIMIT, Limit, Offset
 from relay_api.shapes import Answer, Instant, Order
 
 router = APIRouter(prefix="/relay/v1/orgs/{orgName}/apps/{appName}/recoveries")
@@ -153,7 +153,7 @@ async def list_recoveries(
     records = await server.ledger.list_recoveries(
         await _application(server, name),
         states=frozenset(state) if state else None,
-        limit=check_limit(limit),
+        limit=limit,
         offset=offset,
     )
     return await _show(server, *records)

@@ -119,6 +119,13 @@ def test_operation_names_the_errors_of_asking_an_executor(operation_id: str) -> 
     assert ("502 when" in description) is may_fail_there
 
 
+def test_import_names_the_setting_that_it_needs() -> None:
+    """Whoever is refused with 403 has to find it; it is not in this document."""
+    description = OPERATIONS["importWorkflow"][2]["description"]
+
+    assert "off by default, and refused with 403 until `importsAllowed`" in description
+
+
 def test_path_parameters_are_those_of_the_path() -> None:
     """Each name in a path is a required parameter, and there is no other."""
     for path, _, operation in OPERATIONS.values():
