@@ -1,6 +1,5 @@
 """Large replies of an executor on their way to a caller: memory, and who waits."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,9 +41,8 @@ async def measure_large(directory: Path) -> list[Figure]:
                 await _measure(
                     relay,
                     f"an export of {EXPORT_MIB} MiB",
-                    "POST",
+                    "GET",
                     f"{PATH}/big-{EXPORT_MIB}/export",
-                    {},
                 )
             )
         stall = await relay.read_metric("relay_loop_stall_seconds_max")
@@ -52,13 +50,17 @@ async def measure_large(directory: Path) -> list[Figure]:
 
 
 async def _measure(
-    relay: Subject, what: str, method: str, path: str, body: dict[str, Any]
+    relay: Subject,
+    what: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
 ) -> Figure:
     """What the process held at most, beyond what it held before, by size of reply."""
     before = read_rss_bytes(relay.pid)
     forget_peak(relay.pid)
     size = 0
-    async with relay.http.stream(method, path, content=json.dumps(body)) as answer:
+    async with relay.http.stream(method, path, json=body) as answer:
         answer.raise_for_status()
         async for piece in answer.aiter_raw():
             size += len(piece)
