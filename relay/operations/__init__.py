@@ -34,9 +34,10 @@ lost or silent is followed by the next, within the time; one that answered with 
 is believed, for the others read the same database. Its whole text, which may hold row
 values, goes into the log at debug; the caller gets one line.
 
-What it does not do: it keeps nothing and caches nothing, interprets no payload, and
-knows no permissions (the edge does) and no HTTP. Refused and failed changes are audited
-by the edge, which knows what the caller was told.
+What it does not do: it keeps nothing of what executors say (the application's settings
+may be a second old, see `relay.registry.lookup`), interprets no payload, and knows no
+permissions (the edge does) and no HTTP. Refused and failed changes are audited by the
+edge, which knows what the caller was told.
 """
 
 from relay.operations.clerk import TARGET_LIMIT_CHARS, name_workflows

@@ -10,7 +10,8 @@ through its `Gatekeeper` protocol::
     relay.cli ─────────┼─▶ Registry ─▶ Applications, Keys ─────▶ store + audit
     hub.handshake ─────┘      │  Gate ─▶ Directory ─▶ Breaker ──▲
                               │             └▶ Memory           │
-                              │  Newcomers ─────────────────────┘
+                              │  Newcomers ─────────────────────┤
+                              │  ApplicationLookup ─────────────┘
                               └─▶ hub: close the sockets of what is gone
 
 Invariants
@@ -23,8 +24,9 @@ Invariants
   name comes back by PUT only, and a key scoped to it covers nothing afterwards.
 - A revoked key is refused from the commit on, and its open sockets are closed: at once
   where the revocation was made, within `POLL_INTERVAL` elsewhere.
-- While the store answers, what the gate takes from memory is a second old at most, and
-  never that a key or an application is not there.
+- While the store answers, what is taken from memory, by the gate and for requests (the
+  lookup, keys), is a second old at most, and never that a key or an application is not
+  there. What this process has changed counts at once.
 
 When the store does not answer, the gate judges by its `Memory`: every application, name
 and key that this server has read or changed. Who is known comes in, who was revoked or

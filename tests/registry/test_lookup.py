@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from relay.errors import AuthenticationError
 from relay.ids import AppName
 from relay.records import ApplicationRecord
 from relay.registry import LOCAL_ORGANIZATION, SHELL_ACTOR, Registry
@@ -65,6 +66,34 @@ async def test_what_this_process_changes_counts_at_once(registry: Registry) -> N
 
     await registry.applications.put(SHELL_ACTOR, SHOP, private_mode=True)
     assert await is_private(registry)
+
+
+async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
+    make_registry: Callable[..., Registry], clock: FakeClock
+) -> None:
+    """And one that this process revokes, at once."""
+    server, shell = make_registry(auth="keys"), make_registry(auth="keys")
+    texts = [
+        (
+            await shell.keys.create(
+                SHELL_ACTOR, name, permissions=None, application_names=None
+            )
+        ).text
+        for name in ("first", "second")
+    ]
+    for text in texts:
+        await server.keys.authenticate(text)
+
+    await shell.keys.revoke(SHELL_ACTOR, "first")
+    await server.keys.authenticate(texts[0])
+    await clock.advance(FRESH_FOR)
+    with pytest.raises(AuthenticationError, match="revoked"):
+        await server.keys.authenticate(texts[0])
+
+    await server.keys.authenticate(texts[1])
+    await server.keys.revoke(SHELL_ACTOR, "second")
+    with pytest.raises(AuthenticationError, match="revoked"):
+        await server.keys.authenticate(texts[1])
 
 
 class SlowLookup(ApplicationLookup):
