@@ -15,7 +15,8 @@ so that a slow day shows in both.
 
 `children` starts and asks processes, `fleet` and `member` are the executors,
 `workflows` what they tell of workflows, `callers` the clients of REST, `floors` the
-bare servers, `cases` the measurements, `report` the table and the JSON, `machine` what it ran on.
+bare servers, `cases` the measurements, `report` the table and the JSON, `machine` what
+it ran on.
 
 It is a benchmark, not a test: nothing fails because a figure is high. The fleet shares
 the machine's cores with what is measured, so storms are measured pessimistically.
